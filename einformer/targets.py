@@ -68,15 +68,11 @@ def from_huggingface(source: str | pathlib.Path | Mapping[str, object], length: 
     from einformer.huggingface import config
 
     imported = config.import_config(source)
-    written = _entitle(load(imported.architecture), imported.part, imported.others)
-    specification = written.without(*(name if "." in name else f"{written.name}.{name}" for name in imported.absent))
-    if imported.scalars:
-        specification = specification.replace(imported.scalars)
     chosen = {"Φ": length} if length is not None and "Φ" in imported.scalars else {}
-    model = bind_from(specification, {**imported.values, **chosen}, imported.origins)
-    return replace(
-        model, _origin=Origin(imported.family, imported.config, imported.initialisation, imported.part, imported.others)
-    )
+    written, tree, legend = config.bind_text(imported, chosen)
+    specification = _entitle(Specification(written, tree, tree.layers[-1].name), imported.part, imported.others)
+    origin = Origin(imported.family, imported.config, imported.initialisation, imported.part, imported.others)
+    return Model(specification, legend, _origin=origin)
 
 
 # Every output shows the title.

@@ -850,6 +850,16 @@ MUTANTS = (
         "generation.py::test_windows_and_full_layers_of_gemma",
     ),
     _mutant(
+        "every third layer between gets no more bits", "huggingface/storage.py",
+        "(number - count // 8) % 3 == 2", "False",
+        "storage.py::test_bits_for_a_weight_are_those_that_llama_cpp_measured",
+    ),
+    _mutant(
+        "a table that is both is stored as tokens", "huggingface/storage.py",
+        'role = "output"  # the same table', 'role = "tokens"',
+        "storage.py::test_a_table_of_tokens_that_is_the_head_is_stored_as_the_head",
+    ),
+    _mutant(
         "states have the dtype of the cache", "interpreters/count/engines.py",
         "held.rows * held.positions * held.numbers * self.states", "held.rows * held.positions * held.numbers * 2",
         "generation.py::test_an_engine_allocates_what_its_log_says",

@@ -12,7 +12,9 @@ import pytest
 
 import einformer
 from einformer.cli import main
-from einformer.interpreters.count.engines import read_engines, read_formats
+from einformer.huggingface.families import families
+from einformer.interpreters.count.conventions import read_formats
+from einformer.interpreters.count.engines import read_engines
 from einformer.notes.quantities import configs
 from einformer.objects import Model
 from einformer.report import generation
@@ -138,7 +140,20 @@ def test_the_longest_row_fits_and_the_next_does_not() -> None:
 def test_windows_alone_stay_windows() -> None:
     """Only beside layers that see all positions does vLLM without its hybrid manager keep them whole."""
     taken = count_generation(einformer.model("mistral-7b-v0.1"), GIGABYTES, B=1, S=32_768)
-    assert taken.allocated("vllm-uniform") == taken.allocated("vllm") == 32 * 2 * 8 * 128 * 2 * (257 * 16)
+    position = 32 * 2 * 8 * 128 * 2
+    assert taken.allocated("vllm-uniform") == taken.allocated("vllm") == position * (257 * 16)
+    assert (
+        taken.allocated("llama-cpp") == taken.allocated("llama-cpp-full") == position * 32_768
+    )  # it has no windows of Mistral
+
+
+def test_windows_of_a_model_that_an_engine_does_not_name_are_not_stated() -> None:
+    text = einformer.load("mistral").bind(D=8, A=2, G=1, F=4, L=1, V=7, W=3)
+    taken = count_generation(text, GIGABYTES, B=1, S=9)
+    assert taken.allocated("llama-cpp") == "not stated for windows of a text"
+    assert isinstance(taken.allocated("llama-cpp-full"), int)
+    known = {name for engine in read_engines().values() for name in (*engine.windowed, *engine.whole)}
+    assert known <= set(families())
 
 
 def test_every_engine_has_a_source() -> None:

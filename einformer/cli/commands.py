@@ -165,7 +165,7 @@ def _count(options: argparse.Namespace) -> int:
     model = _read_target(options)
     if options.generation:
         return _count_generation(options, model)
-    _refuse(options, "without `--generation`", "context", "cache")
+    _refuse(options, "without `--generation`", "context", "cache", "weights")
     if options.formulas or model.open - {"B", "S"}:
         return _count_in_letters(options, model)
     inputs = _read_inputs(options, model)
@@ -198,7 +198,7 @@ def _count_generation(options: argparse.Namespace, model: Model) -> int:
     inputs = _read_inputs(options, model)
     _set_defaults(options)
     memory = int(read_devices()[options.device or "h100-sxm"].memory)
-    taken = generation.count_generation(model, memory, options.precision, options.cache or "", **inputs)
+    taken = generation.count_generation(model, memory, options.precision, options.cache or "", options.weights or "", **inputs)
     if options.json:
         show_json({"target": options.target, "title": model.spec.title} | taken.data())
     else:
@@ -266,7 +266,8 @@ def _fit(options: argparse.Namespace) -> int:
     else:
         _refuse(options, "to `--memory`", "step")
         _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero")))
-        _refuse(options, "without `--generation`", *["cache"] * training)
+        _refuse(options, "without `--generation`", *["cache", "weights"] * training)
+        _refuse(options, "to a mesh", *["weights"] * (options.mesh is not None))
         _refuse(options, "without `--mesh`", *(("shard", "zero") if options.mesh is None else ()))
         _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
         _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
@@ -283,6 +284,7 @@ def _fit(options: argparse.Namespace) -> int:
             shard=options.shard or "",
             zero=options.zero or 0,
             cache=options.cache or "",
+            file=options.weights or "",
             **inputs,
         )
     if options.json:

@@ -6,8 +6,7 @@ import argparse
 import re
 from typing import Any, NamedTuple, get_args
 
-from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, Work, read_devices
-from einformer.interpreters.count.engines import list_caches
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, Work, list_caches, read_devices
 from einformer.notes.conventions import conventions
 
 _ABOUT = "Transformers, written once as equations."
@@ -146,6 +145,12 @@ CACHE = _make_option(
     choices=list_caches(),
     metavar="FORMAT",
 )
+WEIGHTS = _make_option(
+    "--weights",
+    "Store the weights of --generation as a kind of file: q8_0, q6_k, q5_k_m, q5_k_s, q4_k_m, q4_k_s, fp8_block, awq, gptq, "
+    "mxfp4. Default: as the precision.",
+    metavar="KIND",
+)
 _DEVICE: dict[str, Any] = {"choices": read_devices(), "metavar": "NAME"}
 _DEVICES = ", ".join(read_devices())
 _LINKED = [name for name, device in read_devices().items() if device.link]
@@ -201,6 +206,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ),
                 _make_option("--context", "Set the positions of a row for --generation: 8192, 128Ki, 1M.", metavar="NUMBER"),
                 CACHE,
+                WEIGHTS,
                 BATCH,
                 SEQ,
                 PRECISION,
@@ -234,6 +240,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ),
                 _make_option("--generation", "Count weights and cache instead of a training step.", action="store_true"),
                 CACHE,
+                WEIGHTS,
                 MESH,
                 SHARD,
                 _make_option(

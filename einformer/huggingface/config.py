@@ -15,14 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from einformer.errors import EinformerError, Finding, fail
+from einformer.architectures import texts
+from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.huggingface.documents import Document, name, open_objects, read, rename_keys, show_value
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import WHOLE, Key
 from einformer.huggingface.wrappers import Part, alike, find_text_part, refused
 from einformer.interpreters.torch.plan import Initialisation
+from einformer.language import binding
+from einformer.language.parser import parse_scalars
 from einformer.language.sizes import Legend
-from einformer.language.tree import Name
+from einformer.language.tree import Name, Spec
+from einformer.program.check import check
 
 _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt}
@@ -113,6 +117,23 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
         part.about,
         part.others,
     )
+
+
+def bind_text(imported: Imported, given: Mapping[str, binding.Given]) -> tuple[Spec, Spec, Legend]:
+    """Returns the text of a config written out, its checked tree, and its legend. What is given replaces values of the config.
+
+    The text is checked once, with its sizes. Raises EinformerError E602 to E606, E308.
+    """
+    written = texts.write_out(imported.architecture)
+    absent = (path if "." in path else f"{written.layers[-1].name}.{path}" for path in imported.absent)
+    written, findings = parse_scalars(Source("<scalars>", imported.scalars), binding.leave_out(written, absent))
+    if findings:
+        raise EinformerError(findings)
+    written, legend = binding.bind(written, {**imported.values, **given}, imported.origins)
+    tree, findings = check(written, values=binding.find_sizes(legend), origins=legend.origins)
+    if findings:
+        raise EinformerError(findings)
+    return written, tree, legend
 
 
 def config_text(config: Mapping[str, object], name: str, legend: Legend, dtype: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -233,3 +234,13 @@ def _read_rows(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...
 
 def _read_table(path: Any) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def match_form(name: str) -> re.Pattern[str]:
+    """Returns the pattern of a name with numbers left open.
+
+    >>> match_form("h.{l}.ln_1.bias").fullmatch("h.3.ln_1.bias").groupdict()
+    {'l': '3'}
+    """
+    return re.compile(re.sub(r"\\\{(\w)\\\}", r"(?P<\1>\\d+)", re.escape(name)))

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.config import config_text
-from einformer.huggingface.families import Family, family
+from einformer.huggingface.families import Family, family, match_form
 from einformer.huggingface.stored import FLOATS, Alone, Box, Shape, State, Stored, call, find_tensors, write_folder
 from einformer.interpreters.torch.views import list_views
 from einformer.language import weights as placed
@@ -128,7 +128,7 @@ def read(
     found = _add_prefix(table, stored)
     rows = tuple(_make_rows(table, weights, lambda row: row.name in found))
     forms = table.tensors.ignored.items()
-    ignored = others | {name: why for name in found for form, why in forms if _match_form(form).fullmatch(name)}
+    ignored = others | {name: why for name in found for form, why in forms if match_form(form).fullmatch(name)}
     checkpoint = Checkpoint(rows, found, ignored, regions)
     place = "the state dict" if isinstance(source, Mapping) else f"`{source}`"
     findings = list(_find_misfits(checkpoint, table, weights, place)) or list(_find_untied(checkpoint, table))
@@ -336,7 +336,7 @@ def _fill_rows(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Place
     for ours, name, axes in ((pattern, *rest) for every, *rest in rows for pattern in every.split(" | ")):
         prefix, dot, names = ours.rpartition(".")
         paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]
-        for match in filter(None, map(_match_form(paths[0]).fullmatch, weights)):
+        for match in filter(None, map(match_form(paths[0]).fullmatch, weights)):
             places = {path: weights[path] for path in (path.format(**match.groupdict()) for path in paths)}
             sizes = dict(zip(_list_letters(places[match[0]]), places[match[0]].shape, strict=True))
             numbered = [letters for letters in re.findall(r"\{(\w+)\}", name) if letters not in match.groupdict()]
@@ -383,12 +383,6 @@ def _add_prefix(table: Family, stored: Mapping[str, Stored]) -> dict[str, Stored
 # Tensors that equal others, unless a row holds a weight of their own.
 def _find_tied(table: Family, rows: Iterable[str]) -> dict[str, str]:
     return {name: other for name, other in table.tensors.tied.items() if name not in set(rows)}
-
-
-# `h.{l}.ln_1.bias` stands for any `h.3.ln_1.bias`.
-@functools.cache
-def _match_form(name: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\\{(\w)\\\}", r"(?P<\1>\\d+)", re.escape(name)))
 
 
 # ----------------------------------------------------------------------------------------------------------- checks

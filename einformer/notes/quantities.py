@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from einformer.errors import EinformerError, Source, fail
-from einformer.huggingface.config import import_config
+from einformer.errors import EinformerError, fail
+from einformer.huggingface.config import bind_text, import_config
+from einformer.huggingface.storage import count_file
 from einformer.interpreters.count import engines, rules, symbols
-from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, choose_cache
 from einformer.interpreters.count.exchanges import STATE, Exchange, find_traffic, list_exchanges
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Activation, EquationCount, Phase, Recompute, Traffic, WeightCount
 from einformer.interpreters.count.symbols import Symbols
 from einformer.language import binding
-from einformer.language.parser import parse_scalars
+from einformer.language import weights as placed
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Group, Index, Layer, Name, Spec, Tensor
@@ -33,7 +34,7 @@ from einformer.program.sharding import read_sharding
 if TYPE_CHECKING:
     import sympy
 
-_OF_CONFIGS = ("kept", "published")
+_OF_CONFIGS = ("kept", "published", "stored")
 _ANY = 64  # the number of an independent size, where sizes decide the order of a contraction
 Count = TypeVar(
     "Count", "WeightCount[sympy.Expr]", "EquationCount[sympy.Expr]", "Activation[sympy.Expr]", "Traffic[sympy.Expr]"
@@ -65,7 +66,7 @@ class About:
     drop: str = ""  # letters that a shape is said without
     sizes: tuple[tuple[str, int], ...] = ()  # of the inputs of a config, at which its cache is kept
     engine: str = ""  # which allocates it
-    dtype: str = "bfloat16"  # its format
+    dtype: str = "bfloat16"  # its format, or a kind of file
     per: str = "1"
 
     @property
@@ -338,30 +339,31 @@ def configs() -> dict[str, dict[str, Any]]:
     return tomllib.loads((pathlib.Path(__file__).parent / "configs.toml").read_text(encoding="utf-8"))
 
 
-# The text of a config, and its sizes.
 @functools.cache
 def _bind_config(name: str) -> tuple[Spec, Legend]:
-    imported = import_config(configs()[name])
-    written, _, _ = elaborate(imported.architecture)
-    absent = [name if "." in name else f"{written.layers[-1].name}.{name}" for name in imported.absent]
-    written, findings = parse_scalars(Source("<scalars>", imported.scalars), binding.leave_out(written, absent))
-    assert not findings
-    bound, legend = binding.bind(written, imported.values, imported.origins)
-    tree, findings = check.check(bound, values=binding.find_sizes(legend), origins=legend.origins)
-    assert not findings
+    _, tree, legend = bind_text(import_config(configs()[name]), {})
     return tree, legend
+
+
+# The bytes of the tensors of a kind of file.
+def _count_stored(about: About) -> tuple[sympy.Expr]:
+    tree, legend = _bind_config(about.of)
+    model_type = import_config(configs()[about.of]).family
+    return (parse_ours(str(count_file(model_type, placed.weights(tree, tree.layers[-1], legend), about.dtype))),)
 
 
 # The bytes of the cache of a config, as the equations need them or as an engine allocates them.
 def _count_kept(about: About) -> tuple[sympy.Expr]:
     tree, legend = _bind_config(about.of)
-    model, dtype = tree.layers[-1], engines.choose_cache(about.dtype, "")
+    model, dtype = tree.layers[-1], choose_cache(about.dtype, "")
     assert model.time is not None
     numbers = Numbers(binding.bind_sizes(tree, legend, dict(about.sizes)), model.time.letter)
     kinds = engines.list_kinds(kept(tree, model.name, legend), numbers)
     kinds = tuple(replace(kind, held=tuple(held for held in kind.held if _is_chosen(about, held))) for kind in kinds)
     if about.engine:
-        counted = engines.read_engines()[about.engine].count_bytes(kinds, numbers.length(numbers.time), dtype)
+        counted = engines.read_engines()[about.engine].count_bytes(
+            kinds, numbers.length(numbers.time), dtype, configs()[about.of]["model_type"]
+        )
         assert not isinstance(counted, str), counted
         return (parse_ours(str(sum(counted))),)
     return (parse_ours(str(sum(kind.layers * engines.count_needed(kind, dtype, rules.BYTES[_STATES]) for kind in kinds))),)
@@ -404,6 +406,7 @@ QUANTITIES: dict[str, Callable[[About], tuple[sympy.Expr, ...]]] = {
     "shape": _find_shape,
     "kept": _count_kept,
     "published": _count_published,
+    "stored": _count_stored,
 }
 
 # What documents make claims about, and nothing here derives.

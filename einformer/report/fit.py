@@ -10,10 +10,13 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from einformer.errors import EinformerError, fail
+from einformer.huggingface.storage import count_file
 from einformer.interpreters.count import engines, rules
+from einformer.interpreters.count.conventions import Precision, choose_cache
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Recompute, count_cache
 from einformer.interpreters.count.table import spell_bytes
+from einformer.language import weights as placed
 from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.objects import Model, choose_rows
 from einformer.program.sharding import WHOLE, own
@@ -67,16 +70,17 @@ def in_memory(
     shard: str = "",
     zero: int = 0,
     cache: str = "",
+    file: str = "",
     **sizes: int,
 ) -> Fit:
     """Returns the largest `letter`, of the inputs or the model, with which a use takes at most this many bytes on one
-    device, of a mesh with a map of letters if there is one. The cache of generation has a format, `q8_0`, by default that of
-    the precision.
+    device, of a mesh with a map of letters if there is one. The cache of generation has a format, `q8_0`, and the weights are
+    those of a kind of file, `q4_k_m`; both by default that of the precision.
 
     Raises EinformerError E601, E603 to E605, E609, E741, E742.
     """
     others = {k: n for k, n in sizes.items() if k != letter}
-    memory = _Memory(model, use, precision, recompute, mesh, shard, zero, cache, others)
+    memory = _Memory(model, use, precision, recompute, mesh, shard, zero, cache, file, others)
     step = _find_shared_factor(model, letter, mesh, shard)
     answer = _find_largest(memory.bytes(letter), limit, step, _find_bound(model, letter))
     if isinstance(answer, int):
@@ -153,14 +157,16 @@ class _Memory:
     shard: str
     zero: int
     cache: str
+    file: str
     sizes: Mapping[str, int]
 
     @property
     def counted(self) -> str:
         """Names the components of the bytes."""
         if self.use == "generation":
-            cache = f", cache in {self.cache}" if self.cache else " and cache"
-            return f"weights{cache} in {self.precision}; what a step computes is not kept"
+            stored, cache = self.file or self.precision, self.cache or self.precision
+            kept = f"weights and cache in {cache}" if stored == cache else f"weights in {stored}, cache in {cache}"
+            return f"{kept}; what a step computes is not kept"
         return f"a training step in {self.precision}, recomputation {self.recompute}; activations as Korthikanti et al. 2022"
 
     def bytes(self, letter: str) -> Callable[[int], int]:
@@ -187,8 +193,7 @@ class _Memory:
         time = model.spec.layer.time.letter if model.spec.layer.time else ""
         sharding, kept = model._shard(self.mesh, self.shard) or WHOLE, model.kept
         held = Numbers.of_rank(model.spec.tree, model.spec.name, model.legend, sharding)
-        numbers = rules.count_on_one_device(rules.count_weights(model.spec.tree, model.spec.name, held), held)
-        weights, stored = precision.parameters * numbers, engines.choose_cache(self.cache, precision.dtype)
+        weights, stored = count_weights(model, precision, self.file, held), choose_cache(self.cache, precision.dtype)
         parts = [
             ([entry for entry in kept if (entry.kind == "visible") == growing], element)
             for growing, element in ((True, stored.element), (False, rules.BYTES[precision.dtype]))
@@ -200,6 +205,21 @@ class _Memory:
             return weights + sum(int(count_cache(entries, at, element).total) for entries, element in parts)
 
         return count
+
+
+def count_weights(model: Model, precision: Precision, kind: str = "", sizes: Numbers | None = None) -> int:
+    """Returns the bytes of the weights on a device with these sizes in a precision, or those of the tensors of a kind of file,
+    `q4_k_m`.
+
+    Raises EinformerError E605 if the kind of file does not say how a tensor is stored.
+    """
+    tree, sizes = model.spec.tree, sizes or Numbers(model.legend)
+    if not kind:
+        return precision.parameters * rules.count_on_one_device(rules.count_weights(tree, model.spec.name, sizes), sizes)
+    if not model._origin.family:
+        message = f"`{model.spec.name}` is not a model of a config, and `{kind}` goes by the names of its tensors"
+        raise fail("E605", message, fix="a config.json, or a model with published sizes")
+    return count_file(model._origin.family, placed.weights(tree, model.spec.layer, model.legend), kind)
 
 
 # ------------------------------------------------------------------------------------------------------- quantities, bisection

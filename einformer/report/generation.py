@@ -8,7 +8,8 @@ from typing import Any
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count import engines, rules
-from einformer.interpreters.count.engines import Format, Held, Kind
+from einformer.interpreters.count.conventions import Format, choose_cache
+from einformer.interpreters.count.engines import Held, Kind
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import spell_bytes
 from einformer.language.sizes import MAXIMUM_SIZE
@@ -28,6 +29,8 @@ class Generation:
     inputs: Mapping[str, int]
     weights: int
     stored: str
+    parameters: int
+    model_type: str
     kinds: tuple[Kind, ...]
     length: int
     cache: Format
@@ -42,7 +45,7 @@ class Generation:
 
     def allocated(self, engine: str) -> int | str:
         """Returns the bytes of the cache that an engine allocates, or what its sources do not say."""
-        counted = engines.read_engines()[engine].count_bytes(self.kinds, self.length, self.cache)
+        counted = engines.read_engines()[engine].count_bytes(self.kinds, self.length, self.cache, self.model_type)
         return counted if isinstance(counted, str) else sum(counted)
 
     @property
@@ -65,7 +68,11 @@ class Generation:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yields the totals: needed, allocated by each engine, and advice."""
-        yield "weights", f"{spell_bytes(self.weights)} as {self.stored}"
+        bits = 8 * self.weights / self.parameters
+        yield (
+            "weights",
+            f"{self.weights:,} bytes, {spell_bytes(self.weights)} as {self.stored}: {bits:.4g} bits each",
+        )
         yield "cache", f"{self.needed:,} bytes, {spell_bytes(self.needed)} as {self.cache.name}: what the equations read again"
         titles: dict[int | str, list[str]] = {}
         for name, engine in engines.read_engines().items():
@@ -107,28 +114,32 @@ class Generation:
         return sum(engines.count_stored(held, self.cache) for held in kind.growing)
 
 
-def count_generation(model: Model, memory: int, precision: str = "bfloat16", cache: str = "", **sizes: int) -> Generation:
-    """Returns what generation takes at these sizes of the inputs, with numbers of the cache in a format, `q8_0`, by default
-    in that of the precision.
+def count_generation(
+    model: Model, memory: int, precision: str = "bfloat16", cache: str = "", file: str = "", **sizes: int
+) -> Generation:
+    """Returns what generation takes at these sizes of the inputs, with numbers of the cache in a format, `q8_0`, and weights in
+    a kind of file, `q4_k_m`, by default both in the precision.
 
     Raises EinformerError E508 if the model cannot be decoded step by step, E601, E603 to E605.
     """
     _, chosen = choose_rows("torch", precision)
-    stored = engines.choose_cache(cache, chosen.dtype)
+    stored = choose_cache(cache, chosen.dtype)
     assert model.spec.layer.time is not None
     numbers = Numbers(model.at(**sizes), model.spec.layer.time.letter)
     kinds = engines.list_kinds(model.kept, numbers)
     engines.check_blocks(kinds, stored)
     return Generation(
         sizes,
-        model.num_parameters * chosen.parameters,
-        chosen.name,
+        fit.count_weights(model, chosen, file),
+        file or chosen.name,
+        model.num_parameters,
+        model._origin.family.partition(" ")[0],
         kinds,
         numbers.length(numbers.time),
         stored,
         rules.BYTES[chosen.dtype],
         memory,
-        _find_longest(model, memory, precision, cache, sizes),
+        _find_longest(model, memory, sizes, precision=precision, cache=cache, file=file),
     )
 
 
@@ -144,10 +155,10 @@ def _describe_held(held: Held) -> str:
     return "all positions" if held.back is None else f"a window of {held.back + 1:,} positions"
 
 
-def _find_longest(model: Model, memory: int, precision: str, cache: str, sizes: Mapping[str, int]) -> int | None:
-    rest: dict[str, Any] = {letter: size for letter, size in sizes.items() if letter != "S"}
+def _find_longest(model: Model, memory: int, sizes: Mapping[str, int], **stored: str) -> int | None:
+    rest: dict[str, Any] = {**stored, **{letter: size for letter, size in sizes.items() if letter != "S"}}
     try:
-        return fit.in_memory(model, memory, "S", use="generation", precision=precision, cache=cache, **rest).found.size
+        return fit.in_memory(model, memory, "S", use="generation", **rest).found.size
     except EinformerError as error:
         if error.findings[0].code != "E609":
             raise

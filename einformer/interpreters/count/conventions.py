@@ -1,4 +1,5 @@
-"""The tables of counting: conventions of published counts, the bytes of a parameter for each way to train, accelerators."""
+"""The tables of counting: conventions of published counts, the bytes of a parameter for each way to train, accelerators,
+and formats of numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ import pathlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
+from typing import Any, Literal
 
-from einformer.errors import fail
+from einformer.errors import fail, find_row
 
 Work = Literal["training", "prefill", "decode"]
 
@@ -161,5 +163,45 @@ def read_devices() -> Mapping[str, Device]:
     >>> round(read_devices()["a100-40gb"].peak["bfloat16"] / 1.5e12)  # the ridge that kipply has
     208
     """
-    text = (pathlib.Path(__file__).parent / "devices.toml").read_text(encoding="utf-8")
-    return {name: Device(**row) for name, row in tomllib.loads(text).items()}
+    return {name: Device(**row) for name, row in read_table("devices.toml").items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How numbers are stored: `bytes` for each `block` of numbers in a row of a tensor."""
+
+    name: str
+    block: int
+    bytes: int
+    source: str = ""
+
+    @property
+    def element(self) -> Fraction:
+        """Returns the bytes of a number, its part of the scales included.
+
+        >>> read_formats()["q8_0"].element
+        Fraction(17, 16)
+        """
+        return Fraction(self.bytes, self.block)
+
+
+@functools.cache
+def read_formats() -> dict[str, Format]:
+    """Returns the formats by name."""
+    return {name: Format(name, **row) for name, row in read_table("formats.toml").items()}
+
+
+def choose_cache(name: str, dtype: str) -> Format:
+    """Returns the format of a cache by its name, or that of a dtype. Raises EinformerError E605."""
+    return find_row({name: read_formats()[name] for name in list_caches()}, "format of the cache", name or dtype)
+
+
+def list_caches() -> list[str]:
+    """Returns the formats that some engine has for its cache."""
+    names = {name for engine in read_table("engines.toml").values() for name in engine["caches"]}
+    return [name for name in read_formats() if name in names]
+
+
+def read_table(name: str) -> dict[str, dict[str, Any]]:
+    """Returns the rows of a table of this folder by name."""
+    return tomllib.loads((pathlib.Path(__file__).parent / name).read_text(encoding="utf-8"))

@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from einformer.errors import fail, find_row
+from einformer.errors import fail
 from einformer.interpreters.count import rules
+from einformer.interpreters.count.conventions import Format, read_table
 from einformer.interpreters.count.numbers import Numbers
 from einformer.program.cache import Entry
-
-_TABLES = pathlib.Path(__file__).parent
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """How numbers are stored: `bytes` for each `block` of numbers in a row of a tensor."""
-
-    name: str
-    block: int
-    bytes: int
-    source: str = ""
-
-    @property
-    def element(self) -> Fraction:
-        """Returns the bytes of a number, its part of the scales included.
-
-        >>> read_formats()["q8_0"].element
-        Fraction(17, 16)
-        """
-        return Fraction(self.bytes, self.block)
-
-
-@functools.cache
-def read_formats() -> dict[str, Format]:
-    """Returns the formats by name."""
-    return {name: Format(name, **row) for name, row in _read("formats.toml").items()}
-
-
-def choose_cache(name: str, dtype: str) -> Format:
-    """Returns the format of a cache by its name, or that of a dtype. Raises EinformerError E605."""
-    return find_row({name: read_formats()[name] for name in list_caches()}, "format of the cache", name or dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +102,8 @@ class Engine:
     share: float = 1
     groups: float = 0
     states: int = 0
+    windowed: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
 
     def positions(self, length: int, back: int | None, rows: int = 1) -> int:
         """Returns the positions of all rows at a length, where a layer reads `back` positions before the current one.
@@ -156,14 +124,14 @@ class Engine:
         needed = round_up(min(length, back + self.windows["ahead"]), page) + page * self.windows["spare"]
         return min(needed, round_up(length, self.page))
 
-    def count_bytes(self, kinds: tuple[Kind, ...], length: int, cache: Format) -> tuple[int, ...] | str:
+    def count_bytes(self, kinds: tuple[Kind, ...], length: int, cache: Format, model_type: str = "") -> tuple[int, ...] | str:
         """Returns the bytes that it allocates for all layers of each kind, or what its sources do not say."""
-        if silence := self._find_silence(kinds, cache):
+        if silence := self._find_silence(kinds, cache, model_type):
             return silence
         mixed = _is_mixed(kinds)
         layers = _count_groups(kinds, self.groups) if self.groups and mixed else [kind.layers for kind in kinds]
         return tuple(
-            number * self._count_layer(kind, length, cache, self.uniform and mixed)
+            number * self._count_layer(kind, length, cache, (self.uniform and mixed) or model_type in self.whole)
             for kind, number in zip(kinds, layers, strict=True)
         )
 
@@ -175,7 +143,7 @@ class Engine:
             for held in kind.held
         )
 
-    def _find_silence(self, kinds: tuple[Kind, ...], cache: Format) -> str:
+    def _find_silence(self, kinds: tuple[Kind, ...], cache: Format, model_type: str) -> str:
         growing = [held for kind in kinds for held in kind.growing]
         if cache.name not in self.caches:
             return f"it has no cache in {cache.name}"
@@ -183,25 +151,19 @@ class Engine:
             return "not stated for recurrent states, whose dtype it leaves to each model"
         if self.groups and _is_mixed(kinds) and len({sum(held.numbers for held in kind.growing) for kind in kinds}) > 1:
             return "not stated for layers with positions of different sizes"
+        if self.windowed and model_type not in (*self.windowed, *self.whole) and any(held.back is not None for held in growing):
+            return f"not stated for windows of {model_type or 'a text'}"
         if self.share < 1 and growing and all(held.back is not None for held in growing):
             return "not stated for windows alone"
         return ""
 
 
-def list_caches() -> list[str]:
-    """Returns the formats that some engine has for its cache."""
-    names = {name for engine in read_engines().values() for name in engine.caches}
-    return [name for name in read_formats() if name in names]
-
-
 @functools.cache
 def read_engines() -> dict[str, Engine]:
     """Returns the known engines by name."""
-    return {name: Engine(**row | {"caches": tuple(row["caches"])}) for name, row in _read("engines.toml").items()}
-
-
-def _read(name: str) -> dict[str, dict[str, Any]]:
-    return tomllib.loads((_TABLES / name).read_text(encoding="utf-8"))
+    lists = ("caches", "windowed", "whole")
+    tuples = {name: {key: tuple(row.get(key, ())) for key in lists} for name, row in read_table("engines.toml").items()}
+    return {name: Engine(**row | tuples[name]) for name, row in read_table("engines.toml").items()}
 
 
 # Whether some layers see all positions, and others a window.
