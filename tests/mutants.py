@@ -989,6 +989,21 @@ MUTANTS = (
         "plan.py::test_a_device_computes_as_many_flops_as_are_counted[mixtral tp: g x v]",
     ),
     _mutant(
+        "a rank computes the pairs of all experts", "program/fusing.py",
+        "sharding.over(routing.rows) <= sharding.rows", "sharding.over((routing.letter, *routing.rows)) <= sharding.rows",
+        "plan.py::test_ranks_that_share_experts_compute_the_chosen_ones_alone[mixtral]",
+    ),
+    _mutant(
+        "what is varied is varied again", "program/collectives.py",
+        "{*self.find_parts(value), *_list_varied(value)}", "{*self.find_parts(value)}",
+        "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[mixtral tp: g f v; ep: x fast]",
+    ),
+    _mutant(
+        "the experts of each rank are numbered from the first of all", "interpreters/torch/kernels.py",
+        "return token[here], expert[here] - first, own", "return token[here], expert[here], own",
+        "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[mixtral tp: g x v fast]",
+    ),
+    _mutant(
         "an all-reduce sends what a reduce-scatter sends", "interpreters/count/exchanges.py",
         'if collective == "all-reduce" else', 'if collective == "" else',
         "plan.py::test_a_collective_sends_what_a_tree_of_its_parts_needs[2-3]",

@@ -129,14 +129,28 @@ def run_flops(whole: Whole, mesh: Any) -> list[int]:
     """The FLOPs of the products in the forward pass of each rank."""
 
     def run(rank: Mesh) -> int:
-        module, place = build_rank(whole.model, whole.sharding, "notation", rank), rank.world.places()[rank.rank]
+        module, place = build_rank(whole.model, whole.sharding, whole.plan, rank), rank.world.places()[rank.rank]
         formals = whole.model.spec.layer.formals
         parts = [whole.part_of(x.detach(), formal, place) for x, formal in zip(whole.inputs, formals, strict=True)]
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            module(*parts)
-        return int(counter.get_total_flops())
+        return run_counted(whole, module, parts)
 
     return run_on_ranks(mesh, run)[0]
+
+
+def run_counted(whole: Whole, module: nn.Module, inputs: Sequence[Tensor]) -> int:
+    module.eval().load_state_dict(whole.state)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        module(*inputs)
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize("name", ["mixtral", "gpt_oss"])
+def test_ranks_that_share_experts_compute_the_chosen_ones_alone(name: str) -> None:
+    """Together they compute what one process computes, and none of it twice."""
+    model, mesh, shard = bound(name), {"tp": 2}, "tp: g x v"
+    whole = Whole(model, read(model, mesh, shard), "fast")
+    alone = modules.build(model._recipe("fast"), dtype=torch.float64)
+    assert sum(run_flops(whole, mesh)) == run_counted(whole, alone, whole.inputs)
 
 
 @pytest.mark.parametrize("case", few(HOLDING, [*FEW, MAPS[7], *HOLDING[-4:]]), ids=lambda case: f"{case[0]} {case[2]}")

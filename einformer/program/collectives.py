@@ -22,13 +22,14 @@ from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 from einformer.program import operations as op
-from einformer.program.kernels import Gathered, Linear, Picked, Routed
+from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
 from einformer.program.rewrite import Rewriting, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import Sharding, clash, is_own, is_size, own, refuse_unused
 
 Version = tuple[str, str, int]  # a tensor of a layer, and in how many loops it is defined
 Parts = Mapping[str, Axes]  # the axes of the mesh over which a value is in parts, with the indices that were summed
+NO_PARTS: Parts = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def _shard_functions(
     for each, function in functions.items():
         own_kept = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == each)
         rewriting = ForRank(
-            sharding=sharding,
+            sharding=_split_pairs(function, sharding),
             legend=legend,
             partial=partial,
             callees=new,
@@ -173,6 +174,13 @@ def _shard_functions(
         new[each] = write_lines(rewriting.rewrite_function(function))
         partial[each] = rewriting.parts.get(new[each].output.value, {})
         yield each, new[each], rewriting
+
+
+def _split_pairs(function: Function, sharding: Sharding) -> Sharding:
+    """Pairs of a row and an expert are split as experts are."""
+    routed = (value.operation for value in walk_values(function) if isinstance(value.operation, Routed))
+    meshes = dict.fromkeys(mesh for each in routed if (mesh := sharding.axis(each.letter)))
+    return replace(sharding, places=(*sharding.places, *((PAIR, mesh) for mesh in meshes)))
 
 
 def _find_fixed(functions: Mapping[str, Function], buffers: Mapping[str, set[str]]) -> dict[str, set[str]]:
@@ -349,7 +357,7 @@ class ForRank(Rewriting):
 
     def vary(self, value: Value, over: Iterable[str]) -> Value:
         """A value that meets one that differs over some axes of the mesh; where it repeats numbers, they are varied before."""
-        meshes = sorted({*over} - self.over(value) - self.sharding.rows - {*self.find_parts(value)})
+        meshes = sorted({*over} - self.over(value) - self.sharding.rows - {*self.find_parts(value), *_list_varied(value)})
         if value not in self.moving or not meshes:
             return value
         if isinstance(value.operation, op.Spread | op.View | Picked):
@@ -440,7 +448,13 @@ class ForRank(Rewriting):
             case Linear(argument, (weight,), (), (columns,), pairs=Value() as pairs) as kernel:
                 kernel = replace(kernel, pairs=self.rewrite(pairs))
                 factors = self.rewrite(argument), self.rewrite(weight)
-                return self.product(old, factors, lambda x, matrix: replace(kernel, argument=x, weights=(matrix,)), columns)
+                build = lambda x, matrix: replace(kernel, argument=x, weights=(matrix,))  # noqa: E731
+                return self.product(old, factors, build, columns, kernel.experts)
+            case Routed(weight, count, _, letter) as routed if mesh := self.sharding.axis(letter):
+                whole, _ = self.gather_whole(self.settle(self.rewrite(weight)), letter)
+                return self.make(old, replace(routed, weight=whole, count=self.settle(self.rewrite(count)), mesh=mesh))
+            case Gathered(_, Value(operation=Routed(letter=letter))) if mesh := self.sharding.axis(letter):
+                return self.pass_on(old, {mesh: (letter,)})
             case op.Reduce():
                 return self.reduce(old, old.operation)
             case op.View():
@@ -469,14 +483,14 @@ class ForRank(Rewriting):
                 assert not isinstance(operation, op.Rewritten) or isinstance(operation, Routed), operation
                 return self.make(old, replace_operands(operation, lambda value: self.settle(self.rewrite(value))))
 
-    def pass_on(self, old: Value) -> Value:
+    def pass_on(self, old: Value, more: Parts = NO_PARTS) -> Value:
         """An operation that is linear in its argument passes its parts on, where it is not split itself."""
         first, *_ = old.operands
         argument = self.settle(self.rewrite(first), {*self.find_parts(self.rewrite(first))} - self.over(old))
         operation = replace_operands(
             old.operation, lambda value: argument if value is first else self.settle(self.rewrite(value))
         )
-        return self.make(old, operation, parts=self.find_parts(argument))
+        return self.make(old, operation, parts={**self.find_parts(argument), **more})
 
     # -------------------------------------------------------------------------------------------------------- numbers
 
@@ -530,11 +544,17 @@ class ForRank(Rewriting):
         """A sum of products."""
         return self.product(old, factors, lambda *new: op.Contract(letters, new), letters)
 
-    def product(self, old: Value, values: Iterable[Value], build: Callable[..., op.Operation], summed: Axes = ()) -> Value:
-        """Of factors one may be in parts, if the others are whole; a sum over a split index is in parts."""
+    def product(
+        self, old: Value, values: Iterable[Value], build: Callable[..., op.Operation], summed: Axes = (), experts: Axes = ()
+    ) -> Value:
+        """Of factors one may be in parts, if the others are whole; a sum over a split index is in parts.
+
+        Of `experts` each pair has the matrix of its own.
+        """
         factors, parts = [*values], dict[str, Axes]()
-        self.refuse_clash(unite_axes(factors), old.span)
-        split = self.sharding.over(unite_axes(factors))
+        axes = tuple(letter for letter in unite_axes(factors) if letter not in experts)
+        self.refuse_clash(axes, old.span)
+        split = self.sharding.over(axes)
         for mesh in sorted({mesh for factor in factors for mesh in self.find_parts(factor)}):
             holders = [factor for factor in factors if mesh in self.find_parts(factor)]
             if len(holders) == 1 and mesh not in split:
@@ -731,6 +751,13 @@ class ForRank(Rewriting):
         """Does a number lie among those of this rank?"""
         first = map_values(">=", [number, _whole(0, number.span)], number.span)
         return map_values("and", [first, map_values("<", [number, _whole(size, number.span)], number.span)], number.span)
+
+
+def _list_varied(value: Value) -> Iterator[str]:
+    """The axes of the mesh over which a value is varied already."""
+    while isinstance(value.operation, Vary):
+        yield value.operation.mesh
+        value = value.operation.argument
 
 
 def is_along(operation: op.Operation, letter: str) -> bool:

@@ -50,7 +50,7 @@ def add_kernels(
     routings = {
         layer: routing.rewrite()
         for layer, routing in find_routings(flows).items()
-        if sharding is None or sharding.over((routing.letter, *routing.rows)) <= sharding.rows  # pairs are whole
+        if sharding is None or sharding.over(routing.rows) <= sharding.rows  # each rank has all pairs of a row
     }
     model = next((layer.name for layer in spec.layers if layer.time), "")
     passed = sink_masks(raise_constants(lowered | routings, model, legend, time), legend)

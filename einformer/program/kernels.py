@@ -103,12 +103,16 @@ class Reversed(Rewritten):
 
 @dataclass(frozen=True, slots=True)
 class Routed(Rewritten):
-    """The pairs of a row and an expert that is chosen for it by a weight."""
+    """The pairs of a row and an expert that is chosen for it by a weight.
+
+    Where experts are split over an axis of the mesh, these are the pairs of a rank's own ones; the weight is that of all.
+    """
 
     weight: Value
     count: Value
     rows: Axes
     letter: str
+    mesh: str = ""
 
 
 @dataclass(frozen=True, slots=True)

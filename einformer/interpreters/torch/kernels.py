@@ -79,6 +79,17 @@ HELPERS = {
     ends = torch.searchsorted(expert, torch.arange(p_rx.shape[1], device=p_rx.device), right=True)
     return order // count, expert, ends, torch.argsort(order).unflatten(0, p_rx.shape[:1] + (count,))
 ''',
+    "own_pairs": '''def own_pairs(token: Tensor, expert: Tensor, ends: Tensor, axis: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the pairs those of this rank's experts, which are numbered from zero."""
+    own = part(ends, 0, axis)
+    first = MESH.get_local_rank(axis) * len(own)
+    here = (expert >= first) & (expert < first + len(own))
+    return token[here], expert[here] - first, own - (expert < first).sum()
+''',
+    "sum_rows": '''def sum_rows(x: Tensor, token: Tensor, rows: int) -> Tensor:
+    """The sum of the pairs of each row."""
+    return x.new_zeros(rows, *x.shape[1:]).index_add(0, token, x)
+''',
     "Grouped": '''class Grouped(torch.autograd.Function):
     """Rows times the matrix of their expert; those of each expert end at its place in `ends`."""
 
@@ -330,15 +341,18 @@ class KernelEmitter(Emitter):
         if value in self.stored or self.weighed is not None:
             return
         match value.operation:
-            case Routed(weight, count, rows, letter):
-                code = permute(self.code(weight), (*rows, letter))
+            case Routed(weight, count, rows, _, mesh):
+                code = permute(self.code(weight), (*rows, *(letter for letter in weight.axes if letter not in rows)))
                 if weight not in self.stored:
                     yield f"weight = {code.text}"
                     code = Code("weight", code.dims)
                     self.stored[weight] = [Stored("weight", tuple((dim,) for dim in code.dims))]
                 self.context.helpers["routed"], self.weighed = None, code
-                flat = self.flatten_rows(code, rows, (letter,))
+                flat = self.flatten_rows(code, rows, code.dims[len(rows) :])
                 yield f"token, expert, ends, place = routed({flat.text}, {self.code(count).text})"
+                if mesh:
+                    self.context.helpers |= dict.fromkeys(("MESH", "part", "own_pairs", "sum_rows"))
+                    yield f'token, expert, ends = own_pairs(token, expert, ends, "{mesh}")'
             case _:
                 for operand in value.operands:
                     yield from self.route(operand)
@@ -356,7 +370,9 @@ class KernelEmitter(Emitter):
         """A sum over the chosen experts of each row, of values computed for pairs."""
         assert self.weighed is not None
         rest, rows = tuple(dim for dim in code.dims if dim != PAIR), pairs.rows
-        text = f"{permute(code, (PAIR, *rest)).at(ATOM)}[place].sum(1)"
+        code = permute(code, (PAIR, *rest))
+        sizes = " * ".join(f"{self.weighed.at(ATOM)}.shape[{axis}]" for axis, _ in enumerate(rows))
+        text = f"sum_rows({code.text}, token, {sizes})" if pairs.mesh else f"{code.at(ATOM)}[place].sum(1)"
         opened = f".unflatten(0, {self.weighed.at(ATOM)}.shape[:{len(rows)}])" if len(rows) > 1 else ""
         return Code(text + opened, rows + rest)
 
