@@ -1000,7 +1000,7 @@ MUTANTS = (
     ),
     _mutant(
         "the experts of each rank are numbered from the first of all", "interpreters/torch/kernels.py",
-        "return token[here], expert[here] - first, own", "return token[here], expert[here], own",
+        "own = expert - MESH.get_local_rank(axis) * count", "own = expert",
         "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[mixtral tp: g x v fast]",
     ),
     _mutant(

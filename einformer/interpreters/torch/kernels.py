@@ -81,10 +81,10 @@ HELPERS = {
 ''',
     "own_pairs": '''def own_pairs(token: Tensor, expert: Tensor, ends: Tensor, axis: str) -> tuple[Tensor, Tensor, Tensor]:
     """Of the pairs those of this rank's experts, which are numbered from zero."""
-    own = part(ends, 0, axis)
-    first = MESH.get_local_rank(axis) * len(own)
-    here = (expert >= first) & (expert < first + len(own))
-    return token[here], expert[here] - first, own - (expert < first).sum()
+    count = len(part(ends, 0, axis))
+    own = expert - MESH.get_local_rank(axis) * count
+    here = (own >= 0) & (own < count)
+    return token[here], own[here], torch.searchsorted(own[here], torch.arange(count, device=own.device), right=True)
 ''',
     "sum_rows": '''def sum_rows(x: Tensor, token: Tensor, rows: int) -> Tensor:
     """The sum of the pairs of each row."""

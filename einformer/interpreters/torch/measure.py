@@ -71,12 +71,16 @@ class Balanced(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows = 0
+        self.rows, self.ranks = 0, 1
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The result of a function; the ends of the rows of each expert are spread evenly."""
         if function is torch.searchsorted:
             self.rows = args[0].shape[0]
+        if function is Tensor.chunk and args[0].dtype == torch.long:  # of the experts of all ranks
+            self.ranks = args[1]
+        if function is Tensor.__getitem__ and getattr(args[1], "dtype", None) is torch.bool:  # the pairs of one rank
+            return args[0][: len(args[0]) // self.ranks]
         if function is Tensor.tolist:
             return [self.end(k, len(args[0])) for k in range(len(args[0]))]
         if function is Tensor.item:  # of a list that a tensor without numbers makes one by one
