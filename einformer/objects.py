@@ -662,8 +662,8 @@ class Model:
             return None
         sharding = read_sharding(mesh, shard, self.legend, time.letter if time else "")
         if not stages and (place := self._find_pipeline(sharding)):
-            message = f"the stages over `{place[1]}` are models of their own"
-            raise fail("E741", message, fix=f"`model.stage(0, {sharding.size(place[1])})`, and a map without `{place[1]}`")
+            message, count = f"the stages over `{place[1]}` are models of their own", sharding.size(place[1])
+            raise fail("E741", message, fix=f"`--stage 0/{count}`, `model.stage(0, {count})`, and a map without `{place[1]}`")
         return sharding
 
     # The legend at the sizes of all devices of a mesh together, which they can share.

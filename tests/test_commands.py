@@ -241,7 +241,7 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
     f"fit {TINY} --memory 500KB --mesh dp=2 --shard dp:b",
     *(f"plan {TINY} {mode}" for mode in ("--devices 4", "--mesh tp=3 --batch 4", "--devices 2 --work decode")),
     f"plot {TINY} --out x.svg --kind flops",
-    *(f"source {TINY} {mode}" for mode in ("", "--text", "--check", "--mesh tp=3 --shard tp:f")),
+    *(f"source {TINY} {mode}" for mode in ("", "--text", "--check", "--mesh tp=3 --shard tp:f", "--stage 0/2")),
     f"generate {TINY} --tokens 8 --temperature 1",
     *(f"latex gpt2 {mode}" for mode in ("", "--form matrix", "--letters s001")),
     *(f"notes {mode}" for mode in ("S001", "--rosetta", "--cites", "--cites rope", "gpt2")),
@@ -253,7 +253,8 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
 OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python --device v100s --precision float32
 --kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
 --form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
---context 7 --memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill"""
+--context 7 --memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill
+--stage 1/2"""
 VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
 
 

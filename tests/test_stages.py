@@ -10,6 +10,7 @@ from torch import nn
 
 import einformer
 from einformer import EinformerError
+from einformer.cli import main
 from einformer.language.stages import make_stage
 from tests.oracles.ranks import assert_near
 from tests.small import PLANS
@@ -94,6 +95,20 @@ def test_what_stages_cannot_share_is_refused(name: str, count: int, message: str
     model = bound("llama") if name == "llama" else einformer.parse(texts[name]).bind(D=2, **({} if name == "mlp" else {"L": 2}))
     with pytest.raises(EinformerError, match=message):
         model.stage(0, count)
+
+
+def test_the_command_prints_the_file_of_a_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    stage = einformer.model("gpt2").stage(1, 2)
+    for options, text in (((), stage.source()), (("--text",), str(stage.spec))):
+        assert main(["source", "gpt2", "--stage", "1/2", *options]) == 0
+        assert capsys.readouterr().out.rstrip() == text.rstrip()
+
+
+@pytest.mark.parametrize("stage", ["2/2", "1", "1/0", "a/2", "-1/2"])
+def test_a_stage_is_counted_from_zero(stage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["source", "gpt2", f"--stage={stage}"])
+    assert "is not a stage, counted from 0: `0/2`, `1/2`" in capsys.readouterr().err
 
 
 def test_the_file_of_a_stage_is_that_of_its_model() -> None:

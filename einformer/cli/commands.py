@@ -138,9 +138,11 @@ def _latex(options: argparse.Namespace) -> int:
 
 
 def _write_source(options: argparse.Namespace) -> int:
+    whole = _read_target(options)
+    model = whole.stage(*options.stage) if options.stage else whole
     if options.text:
         _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii", "mesh", "shard")
-        text = str(_read_target(options).spec)
+        text = str(model.spec)
         return _print(options, text, text=text)
     _refuse(options, "with `--check`, which annotates too", *["annotations"] * options.check)
     _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
@@ -148,7 +150,7 @@ def _write_source(options: argparse.Namespace) -> int:
     _refuse(options, "with `--mesh`", *["check"] * (options.mesh is not None))
     plan = options.plan or "fast"
     style = {"annotations": options.annotations, "check": options.check, "ascii": options.ascii}
-    text = _read_target(options).source(plan, **style, mesh=options.mesh or "", shard=options.shard or "")
+    text = model.source(plan, **style, mesh=options.mesh or "", shard=options.shard or "")
     return _print(options, text, plan=plan, source=text)
 
 

@@ -79,6 +79,13 @@ def _read_count(text: str) -> int:
     return int(text)
 
 
+def _read_stage(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and int(number) < int(count)):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a stage, counted from 0: `0/2`, `1/2`")
+    return int(number), int(count)
+
+
 def seed(text: str) -> int:
     """Reads a seed, which every generator takes."""
     if not text.isdecimal() or int(text) >= 2**63:
@@ -349,6 +356,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 _make_option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),
                 _make_option("--check", "Check every call by jaxtyping and beartype.", action="store_true"),
                 _make_option("--ascii", "Spell names in ASCII, gamma for γ, also those of weights.", action="store_true"),
+                _make_option(
+                    "--stage", "Print stage K, counted from 0, of the N of a pipeline.", type=_read_stage, metavar="K/N"
+                ),
                 MESH,
                 SHARD,
             ),
