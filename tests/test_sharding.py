@@ -308,6 +308,32 @@ def test_a_layer_exchanges_no_more_than_it_must(name: str) -> None:
     }
 
 
+DROPPED = """axes
+  b: B
+  s: S
+  d: D
+  f: F
+  x: X
+scalars
+  T = 2
+  p = 0.5
+model Dropped(z_bsd) -> y_bsd causal in s:
+  weights R_dx, W_xdf, U_xfd
+  r_bsx = Sm_x(z_bsd R_dx)
+  w_bsx = where(top_{T,x}(r_bsx), r_bsx, 0)
+  h_bsxf = Dr(relu(z_bsd W_xdf))
+  return w_bsx h_bsxf U_xfd
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_pairs_of_a_rank_drop_numbers_apart(plan: str) -> None:
+    """Each rank has as many pairs as come, so it draws as many numbers: those that all ranks share must not follow."""
+    source = einformer.parse(DROPPED).bind(D=4, F=6, X=4).source(plan, mesh="ep=2", shard="ep: x")
+    forward = source[source.index("def forward(self") :]
+    assert forward.count("fn.dropout(") == forward.count("draw_apart(") == 1
+
+
 SUMS = """axes
   b: B
   s: S

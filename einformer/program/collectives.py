@@ -163,7 +163,7 @@ def _shard_functions(
     for each, function in functions.items():
         own_kept = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == each)
         rewriting = ForRank(
-            sharding=_split_pairs(function, sharding),
+            sharding=split_pairs(function, sharding),
             legend=legend,
             partial=partial,
             callees=new,
@@ -176,7 +176,7 @@ def _shard_functions(
         yield each, new[each], rewriting
 
 
-def _split_pairs(function: Function, sharding: Sharding) -> Sharding:
+def split_pairs(function: Function, sharding: Sharding) -> Sharding:
     """Pairs of a row and an expert are split as experts are."""
     routed = (value.operation for value in walk_values(function) if isinstance(value.operation, Routed))
     meshes = dict.fromkeys(mesh for each in routed if (mesh := sharding.axis(each.letter)))

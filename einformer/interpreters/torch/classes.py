@@ -48,6 +48,7 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import children, equations, subexpressions
 from einformer.language.weights import key, list_stored, turns_of
+from einformer.program.collectives import split_pairs
 from einformer.program.operations import Call, Line, Turns
 from einformer.program.roles import Kind as RoleKind
 from einformer.program.roles import Role, read_roles
@@ -276,7 +277,9 @@ class Class:
         context.names, context.passed, context.settings = self.file.names, self.file.passed, settings
         context.config = "config" if self.is_function else context.config
         context.own = frozenset(self.own)
-        context.sharding = self.file.plan.sharding
+        kernels, context.sharding = self.file.kernels.get(self.layer.name), self.file.plan.sharding
+        if kernels is not None and context.sharding is not None:
+            context.sharding = split_pairs(kernels, context.sharding)
         if self.layer.name == self.file.name:  # the door has looked at these
             context.tokens = frozenset(name for name, letter in self.integers.items() if letter)
         return context
