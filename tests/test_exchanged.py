@@ -25,6 +25,7 @@ import einformer
 from einformer.interpreters.count.conventions import PRECISIONS, read_devices
 from einformer.interpreters.torch.measure import Balanced
 from einformer.objects import Model
+from einformer.program.kernels import PAIR
 from einformer.report import plans
 from tests.few import few
 
@@ -100,7 +101,8 @@ def run_rank(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[Counter
 
 
 def count_formulas(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[Counter[tuple[str, str]], int]:
-    put, calls = Counter({("all-reduce", "tp"): AGREEMENT}), 1
+    put = Counter({("all-reduce", axis): AGREEMENT for axis in mesh if axis != "dp"})
+    calls = len(put)
     for row in model.exchanges(mesh, shard, "fast", B=ROWS * mesh["dp"], S=LENGTH):
         put[row.collective, row.mesh] += row.count_bytes(2)
         calls += row.times
@@ -123,3 +125,18 @@ def test_a_rank_of_a_large_mesh_exchanges_what_is_counted(case: tuple[str, int])
         put, calls, counted = run_rank(model, mesh, shard)
     assert (put, calls) == count_formulas(model, mesh, shard)
     assert calls == counted > 0
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
+def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows() -> None:
+    """A bias of each expert asks for the sums over its hidden axis before: they are exchanged for pairs."""
+    model, mesh, shard = (
+        einformer.from_huggingface(PUBLISHED["gpt_oss"]),
+        {"dp": 2, "ep": 2, "tp": 2},
+        "tp: g f v; ep: x; dp: b",
+    )
+    with join(8):
+        put, calls, _ = run_rank(model, mesh, shard)
+    assert (put, calls) == count_formulas(model, mesh, shard)
+    rows = model.exchanges(mesh, shard, "fast", B=2, S=LENGTH)
+    assert [row.numbers for row in rows if PAIR in row.letters] == [LENGTH * model.legend.values["T"] // 2 * model.size("D")]

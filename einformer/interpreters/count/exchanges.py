@@ -135,14 +135,13 @@ class _Numbers(Generic[N]):
         ranks: N = product(self.ranks[axis] for axis in self.sharding.over((letter,)))
         return cast("N", self.sizes.divide(self.sizes.length(letter), ranks))
 
-    # The pairs of a row and an expert that is chosen for it.
+    # The pairs of a row and an expert that is chosen for it; of a rank's own experts as many as if each had as many rows.
     def chosen(self, key: _Key) -> N:
         assert key.routed
         count, letter, rows = key.routed
-        chosen = self.sizes.chosen(letter, count)
-        if self.sharding.axis(letter):
-            chosen = self.sizes.smallest((chosen, self.length(letter)))
-        return product((chosen, *map(self.length, rows)))
+        pairs: N = product((self.sizes.chosen(letter, count), *map(self.length, rows)))
+        ranks: N = product(self.ranks[axis] for axis in self.sharding.over((letter,)))
+        return cast("N", self.sizes.divide(pairs, ranks))
 
 
 @dataclass(slots=True)
