@@ -130,13 +130,11 @@ def test_a_rank_of_a_large_mesh_exchanges_what_is_counted(case: tuple[str, int])
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
 def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows() -> None:
     """A bias of each expert asks for the sums over its hidden axis before: they are exchanged for pairs."""
-    model, mesh, shard = (
-        einformer.from_huggingface(PUBLISHED["gpt_oss"]),
-        {"dp": 2, "ep": 2, "tp": 2},
-        "tp: g f v; ep: x; dp: b",
-    )
+    config = PUBLISHED["gpt_oss"]
+    model, mesh, shard = einformer.from_huggingface(config), {"dp": 2, "ep": 2, "tp": 2}, "tp: g f v; ep: x; dp: b"
     with join(8):
         put, calls, _ = run_rank(model, mesh, shard)
     assert (put, calls) == count_formulas(model, mesh, shard)
+    pairs = LENGTH * config["num_experts_per_tok"] // 2
     rows = model.exchanges(mesh, shard, "fast", B=2, S=LENGTH)
-    assert [row.numbers for row in rows if PAIR in row.letters] == [LENGTH * model.legend.values["T"] // 2 * model.size("D")]
+    assert [row.numbers for row in rows if PAIR in row.letters] == [pairs * config["hidden_size"]]
