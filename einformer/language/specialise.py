@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from einformer.language.calls import Binding, Letters, axis_of, slot_letters
+from einformer.language.calls import Binding, axis_of, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Tensor, Weight
-from einformer.language.walk import equations, expressions, map_in_turns, rebuild, slots_of, subexpressions
+from einformer.language.walk import equations, list_letters, map_in_turns, rebuild, slots_of, subexpressions
 
 Carried = tuple[str, ...]
 _RETURNED = ""
@@ -57,7 +57,7 @@ def _name_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> d
     bases = {axis_of(formal): axis_of(actual) for formal, actual in letters.items()}
     outside = {letter for tensor in (*layer.formals, layer.output) for letter in slot_letters(tensor)}
     letters_of_body = {letter: actual for letter, actual in letters.items() if letter in outside or actual not in carried}
-    for letter in (*letters, *_list_letters(layer)):
+    for letter in (*letters, *list_letters(layer)):
         if letter in letters_of_body:
             continue
         base = bases.get(axis_of(letter), axis_of(letter))
@@ -66,12 +66,6 @@ def _name_letters(layer: Layer, letters: dict[str, str], carried: set[str]) -> d
             new += "'"
         letters_of_body[letter] = new
     return letters_of_body
-
-
-def _list_letters(layer: Layer) -> Letters:
-    inside = (e for root in (*layer.indices, *expressions(layer)) for e in subexpressions(root))
-    opened = (x for e in inside for x in (e.indices if isinstance(e, Apply) else (e,)))
-    return dict.fromkeys(x.letter for x in opened if isinstance(x, Index))
 
 
 # A returned value is not a tensor that a body can read.

@@ -124,6 +124,13 @@ def expressions(layer: Layer) -> Iterator[Expression]:
             yield from (*slots_of(statement.left), statement.right)
 
 
+def list_letters(layer: Layer) -> dict[str, None]:
+    """The letters of the indices of a layer, those of its head and of operators too."""
+    inside = (e for root in (*layer.indices, *expressions(layer)) for e in subexpressions(root))
+    opened = (x for e in inside for x in (e.indices if isinstance(e, Apply) else (e,)))
+    return dict.fromkeys(x.letter for x in opened if isinstance(x, Index))
+
+
 def map_equations(body: Body, f: Callable[[Equation], Equation]) -> Body:
     """The body with f applied to each equation."""
     return map_in_turns(body, lambda equation, _: f(equation))

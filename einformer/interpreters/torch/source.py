@@ -22,14 +22,14 @@ from einformer.interpreters.torch.code import INDENT, Context, escape_prose, use
 from einformer.interpreters.torch.kernels import HELPERS as KERNEL_HELPERS
 from einformer.interpreters.torch.parallel import HELPERS as RANK_HELPERS
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
-from einformer.interpreters.torch.writing import WIDTH, find_unused, fold, romanise, spell_indices, spell_more, to_ascii
+from einformer.interpreters.torch.writing import WIDTH, find_unused, fold, romanise, spell_indices, to_ascii
 from einformer.language.binding import refuse_unbound
 from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Axis, Layer, Loop, Name, Scalar, Spec
-from einformer.language.walk import equations
+from einformer.language.walk import equations, list_letters
 from einformer.language.weights import key
 from einformer.program.fusing import lower_for_plan
 from einformer.program.kernels import PAIR
@@ -240,12 +240,13 @@ class EmittedFile:
     def compose_once(self, names: Mapping[str, str] | None = None) -> tuple[str, list[tuple[Class, list[str]]]]:
         """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
-        self.letters = spell_indices(self.spec)
+        letters = (letter for layer in self.spec.layers for letter in list_letters(layer))
+        self.letters = spell_indices({axis.letter: axis.letter for axis in self.spec.axes}, letters)
         if any(PAIR in value.axes for function in self.kernels.values() for value in walk_values(function)):
             self.letters[PAIR] = find_unused(self.letters, _PAIRS, "p")
         if self.plan.sharding is not None:
             local = (value for function in self.functions.values() for value in walk_values(function))
-            self.letters = spell_more(self.letters, (letter for value in local for letter in value.axes))
+            self.letters = spell_indices(self.letters, (letter for value in local for letter in value.axes))
         classes = self.classes(layers)
         while self.merge(classes):
             classes = self.classes(layers)

@@ -12,30 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from einformer.language.calls import axis_of
 from einformer.language.tokens import SYNONYMS
-from einformer.language.tree import Apply, Expression, Index, Spec, Tensor
-from einformer.language.walk import equations, subexpressions
 from einformer.language.weights import TAKEN
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
-def spell_indices(spec: Spec) -> dict[str, str]:
-    """A letter for each index: its own, and for one with primes the next that stands for no other."""
-    letters: dict[str, str] = {axis.letter: axis.letter for axis in spec.axes}
-    for layer in spec.layers:
-        roots: list[Expression] = [*layer.formals, *(i for w in layer.weights for i in w.indices)]
-        for equation in equations(layer.body):
-            roots += [equation.right, *(equation.left.slots if isinstance(equation.left, Tensor) else ())]
-        for e in (x for root in roots for x in subexpressions(root)):
-            for index in e.indices if isinstance(e, Apply) else (e,) if isinstance(e, Index) else ():
-                if index.letter not in letters:
-                    axis = axis_of(index.letter)
-                    letters[index.letter] = find_unused(letters, string.ascii_lowercase.partition(axis)[2], axis)
-    return letters
-
-
-def spell_more(letters: Mapping[str, str], indices: Iterable[str]) -> dict[str, str]:
-    """A letter for each index that the text does not have: a rank's whole ones."""
+def spell_indices(letters: Mapping[str, str], indices: Iterable[str]) -> dict[str, str]:
+    """The letters, with one for each index that has none: one with primes takes the next that stands for no other."""
     more = dict(letters)
     for index in indices:
         if index not in more and (axis := axis_of(index)) in letters:
