@@ -855,6 +855,11 @@ MUTANTS = (
         "storage.py::test_bits_for_a_weight_are_those_that_llama_cpp_measured",
     ),
     _mutant(
+        "models of 80 layers are as others", "huggingface/storage.py",
+        "when == _SHARED and value.shape[0] < value.shape[1]", "False",
+        "storage.py::test_a_matrix_of_values_that_heads_share_has_more_bits_in_80_layers",
+    ),
+    _mutant(
         "a table that is both is stored as tokens", "huggingface/storage.py",
         'role = "output"  # the same table', 'role = "tokens"',
         "storage.py::test_a_table_of_tokens_that_is_the_head_is_stored_as_the_head",

@@ -44,6 +44,12 @@ def test_windows_and_full_layers_of_gemma() -> None:
     assert taken.allocated("llama-cpp-full") == taken.allocated("vllm-uniform")
 
 
+def test_a_pool_with_a_share_holds_the_windows() -> None:
+    """Rows that are no longer than the window need it whole, so the pool of the others is longer than the rows."""
+    taken = count_generation(einformer.from_huggingface(GEMMA), GIGABYTES, B=2, S=800)
+    assert taken.allocated("sglang") == 2 * 4 * 256 * 2 * 2 * (5 * 1000 + 29 * 800)
+
+
 @pytest.mark.parametrize(
     ("engine", "length", "back", "rows", "positions"),
     [

@@ -97,6 +97,28 @@ def test_a_table_of_tokens_that_is_the_head_is_stored_as_the_head() -> None:
     assert count(tied, "q4_k_m") == count(tied, "q4_k_s") + count(apart, "q4_k_m") - count(apart, "q4_k_s")
 
 
+def test_a_matrix_of_values_that_heads_share_has_more_bits_in_80_layers() -> None:
+    """q5_k in place of q4_k, in the 40 layers that do not have q6_k; in no other number of layers, and not with own heads."""
+
+    def bits(layers: int, heads: int, kind: str = "llama") -> int:
+        sizes = {"hidden_size": 1024, "num_attention_heads": 8, "head_dim": 128, "intermediate_size": 256, "vocab_size": 256}
+        model = of("llama-3.1-8b", **sizes, num_hidden_layers=layers, num_key_value_heads=heads, model_type=kind)
+        tensors = list(list_tensors(family(model._origin.family), placed(model)))
+        rest = sum(
+            math.prod(t.shape) * (144 if t.role in ("key", "merge", "map", "tokens") else 210) // 256
+            for t in tensors
+            if t.role not in ("value", "down", "small")
+        )
+        norms = sum(4 * math.prod(t.shape) for t in tensors if t.role == "small")
+        eighth = layers // 8
+        more = [k for k in range(layers) if k < eighth or k >= 7 * layers // 8 or (k - eighth) % 3 == 2]
+        down = 1024 * (210 * len(more) + 144 * (layers - len(more)))
+        values = count(model, "q4_k_m") - rest - norms - down
+        return (values - heads * 128 * 4 * 210 * len(more)) // (heads * 128 * 4 * (layers - len(more)))
+
+    assert (bits(80, 2), bits(80, 8), bits(79, 2)) == (176, 144, 144)
+
+
 def test_rows_that_blocks_do_not_divide_fall_back() -> None:
     """Rows of 96 have no block of 256 but three of 32; rows of 24 have none."""
     sizes = {"num_hidden_layers": 8, "hidden_size": 96, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 6}

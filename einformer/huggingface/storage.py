@@ -19,6 +19,8 @@ from einformer.language.weights import Placed, key
 
 _FALLBACKS = {"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}  # where blocks do not divide a row: llama-quant.cpp
 _EIGHT, _SEVENTY = 8, 80  # experts, and layers, that llama-quant.cpp treats on their own
+_ALWAYS, _SHARED = "always", "where heads of keys are shared"  # which models of 80 layers are the type 70B of llama.cpp
+_SEVENTIES = {"qwen2": _ALWAYS, "olmo": _ALWAYS, "llama": _SHARED, "mistral": _SHARED, "mixtral": _SHARED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,10 @@ def count_file(model_type: str, weights: Mapping[str, Placed], kind: str) -> int
         if tensor.role not in storage.formats:
             message = f"the source of `{kind}` does not say how `{tensor.name}` is stored"
             raise fail("E605", message, facts=[storage.source], fix="another kind of file, or a precision")
-    return sum(tensor.times * _count_tensor(tensor, _choose_format(tensor, tensors, storage), storage) for tensor in tensors)
+    return sum(
+        tensor.times * _count_tensor(tensor, _choose_format(model_type, tensor, tensors, storage), storage)
+        for tensor in tensors
+    )
 
 
 def list_tensors(table: Family, weights: Mapping[str, Placed]) -> Iterator[FileTensor]:
@@ -123,18 +128,26 @@ def _find_role(name: str, shape: tuple[int, ...]) -> str:
     return max(ends, key=lambda row: len(row[0]))[1] if ends else "small" if len(shape) < 2 else ""
 
 
-def _choose_format(tensor: FileTensor, tensors: Sequence[FileTensor], storage: Storage) -> str:
+def _choose_format(model_type: str, tensor: FileTensor, tensors: Sequence[FileTensor], storage: Storage) -> str:
     role = tensor.role
     if role == "tokens" and all(other.role != "output" for other in tensors):
         role = "output"  # the same table
     chosen = storage.formats[role]
     if role in storage.more and _gets_more(tensor, [other for other in tensors if other.role == role], storage):
         chosen = storage.more[role]
-    if role in storage.seventy and chosen == "q4_k" and 1 + max(other.layer for other in tensors) == _SEVENTY:
+    if role in storage.seventy and chosen == "q4_k" and _is_seventy(model_type, tensor, tensors):
         chosen = storage.seventy[role]
     if max(other.times for other in tensors) == _EIGHT:
         chosen = storage.eight.get(role, chosen)
     return _fit_rows(chosen, tensor.shape[-1])
+
+
+# llama.cpp's type 70B: 80 layers, of llama those that share heads of keys.
+def _is_seventy(model_type: str, value: FileTensor, tensors: Sequence[FileTensor]) -> bool:
+    if 1 + max(other.layer for other in tensors) != _SEVENTY:
+        return False
+    when = _SEVENTIES.get(model_type.partition(" ")[0])
+    return when == _ALWAYS or (when == _SHARED and value.shape[0] < value.shape[1])
 
 
 # Of dense models matrices are counted, of mixtures the layers, and those of shared experts count too.

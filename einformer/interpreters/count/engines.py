@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -128,12 +129,18 @@ class Engine:
         """Returns the bytes that it allocates for all layers of each kind, or what its sources do not say."""
         if silence := self._find_silence(kinds, cache, model_type):
             return silence
-        mixed = _is_mixed(kinds)
+        mixed, length = _is_mixed(kinds), self._stretch(kinds, length)
         layers = _count_groups(kinds, self.groups) if self.groups and mixed else [kind.layers for kind in kinds]
         return tuple(
             number * self._count_layer(kind, length, cache, (self.uniform and mixed) or model_type in self.whole)
             for kind, number in zip(kinds, layers, strict=True)
         )
+
+    # The positions of a row in the pool of layers without a window, of which those of windows have a share.
+    def _stretch(self, kinds: tuple[Kind, ...], length: int) -> int:
+        backs = [held.back for kind in kinds for held in kind.growing if held.back is not None]
+        widest = min(length, max(backs, default=-1) + 1)
+        return max(length, math.ceil(widest / Fraction(str(self.share))))
 
     def _count_layer(self, kind: Kind, length: int, cache: Format, uniform: bool) -> int:
         return sum(
