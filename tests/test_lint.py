@@ -72,6 +72,9 @@ WRONG = {
     "a softmax over nothing": ("$w_{bss'a} = \\mathrm{softmax}_d(q_{bsea} k_{bs'ea})$", "E306", "d"),
     "a softmax over the queries": ("$w_{ss'} = \\mathrm{Sm}_s(q_{se} k_{s'e})$, $y_{se} = w_{ss'} v_{s'e}$", "E312", "s"),
     "two stated sizes": ("$x_{bd}$ of shape `(B, D)`, $y_{bd}$ of shape `(B, F)`", "E208", "d"),
+    "an addend beside a scalar": ("$y_t = \\alpha + \\beta x_t + u_k$", "E301", "k"),
+    "a step of another": ("$y_t = \\alpha + \\beta x_{i-1}$", "E301", "i"),
+    "a class of a sum": ("$f_j(z) = e^{z_j} / \\sum_k e^{z_i}$", "E306", "k"),
     "a group that does not fit": (
         "$u_{b(ae)} = y_{bea}$ and $z_{bf} = u_{bd} O_{df}$",
         "E308",
@@ -146,8 +149,11 @@ RIGHT = {
     "words": "$x_{in}$ and $W_{out}$: $y_{ij} = x_{ij} W_{out}$",
     "a lone row": "$a_i = b_i c_i$ and $a_{ij} b_{ij} = d_{ij}$",
     "a function of a number": "$q'_{sd} = R(s) q_{sd'}$",
-    "an open end": "$k_{sd} S_{sde} = v_{se} + \\epsilon$, and $k_{sd} = v_{se} + \\epsilon$",
+    "an open end": "$k_{sd} S_{sde} = v_{se} + \\epsilon$, and $k_{sd} = v_{s} + \\epsilon$",
     "transposition": "$A_{ij} = B_{ik} C_{kj}$, $D_{ij} = A_{ji}$",
+    "an expectation of what is known": "$\\mathbb{E}^Q_t r_{jt} = \\exp(a_t)$, $\\mathbb{E}_t c_i = c_i$",
+    "some elements": "$w = n_j + 1$, $a = 3 b_i$, $g_t = h_i$, $x_{nk} = c x_{nj}$, $\\max_j z_j = z_i$, $\\sum_j a_{ij} = 1$",
+    "a step": "$\\pi_t = f_{t+j} g_t$, $q = e^{f_{y_i}} / \\sum_j e^{f_j}$",
     "an element-wise product": "$a_i = b_i \\odot c_i$, $d_{ij} = a_i e_{ij}$",
 }
 

@@ -83,7 +83,11 @@ def _find_empty(e: Apply) -> list[Index]:
 def _check_definition(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
     assert isinstance(left, Tensor | Name)
     scope = Scope({}, legend=legend)
-    if not scope.free(right) or _has_bare_name(right) or _is_statement(left, right):
+    if not scope.free(right) or _is_statement(left, right):
+        return
+    if _has_bare_name(right):  # which may have the indices that the others lack
+        scope.elaborate(right, frozenset(left_letters(left)))
+        yield from _drop_bare_letters(scope, right)
         return
     if not any(isinstance(x, Tensor) for x in subexpressions(right)):  # a mask, a constant: made of numbers
         left = _restrict_left(left, scope.free(right))
@@ -146,8 +150,9 @@ def _restrict_left(left: Tensor | Name, free: dict[str, None]) -> Tensor | Name:
 def _check_equality(left: Expression, right: Expression, legend: Legend) -> Iterator[Finding]:
     needs, theirs = find_free(left), find_free(right)
     more = needs ^ theirs
-    summed = isinstance(left, Sum) or isinstance(right, Sum)
+    summed = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
     if _is_statement(left, right) or (len(more) == 1 and not summed):  # for each of them: `\sum_j A_{ij} = c`
+        yield from (finding for finding in _check_with(left, right, needs | theirs, legend) if finding.code == "E306")
         return
     if not (has_index(left) and has_index(right)):
         return
@@ -188,11 +193,12 @@ def _drop_bare_letters(scope: Scope, e: Expression) -> Iterator[Finding]:
     return (finding for finding in scope.findings if finding.span not in bare)
 
 
-# In a computed slot, `x_{t + j}`, or in one that a tensor chooses, `p_{y_i}`, a letter may be a number.
+# In a computed slot, `x_{t + j}`, or in one that a tensor chooses, `p_{y_i}`, a letter may be a number. `t - 1` is a step of t.
 def _find_inner_letters(e: Expression) -> Iterator[Index]:
     for tensor in (x for x in subexpressions(e) if isinstance(x, Tensor)):
         for slot in (slot for slot in tensor.slots if not isinstance(slot, Index | Group)):
-            yield from (x for x in subexpressions(slot) if isinstance(x, Index))
+            letters = [x for x in subexpressions(slot) if isinstance(x, Index)]
+            yield from letters if isinstance(slot, Tensor) or len(letters) > 1 else ()
 
 
 def find_bare_letters(e: Expression) -> Iterator[Index]:

@@ -160,7 +160,7 @@ def _is_certain(read: Read, finding: Finding) -> bool:
     inside = {axis_of(x.letter) for call in calls for x in subexpressions(call) if isinstance(x, Index)}
     latex = read.equation.formula.latex.text
     forms = find_ambiguous({axis for x in read.tensors for axis in map(axis_of, slot_letters(x))})
-    unsaid = {"E301", "E302", "E306"} if calls else {"E305"} if _STAGGERED.search(latex) else set[str]()
+    unsaid = {"E301", "E302"} if calls else {"E305"} if _STAGGERED.search(latex) else set[str]()
     return finding.code not in unsaid and not find_axes([finding]) & {*inside, *_LABEL.findall(latex), *forms}
 
 

@@ -176,11 +176,21 @@ class _Speller(Names):
         if both and (both[1] in LETTERED or (both[1] in BOLD and self.follows("_"))):  # `\\hat{\\mathbf{R}}_{ij}`
             self.name(both[2], mark, mark.command + both[1])
         elif mark.command == "mathbb" and inside == "E":
-            self.name("E", mark)
+            self.expectation(mark)
         elif mark.command != "mathbb" and (letter or inside == "1"):
             self.name(letter or "one", mark, mark.command)
         else:
             self.made.append(self.text.cut(mark.start, self.marks[self.at - 1].end))
+
+    def expectation(self, mark: Mark) -> None:
+        r"""Reads `\mathbb{E}_t x_t` as a factor: the scripts say of what is known, or of what the mean is."""
+        start = self.at
+        self.read_scripts(Scripts())
+        if self.fence():
+            self.at = start
+            self.name("E", mark)
+        else:
+            self.put("\\mathrm{mathbbE}", mark)
 
     def name(self, name: str, mark: Mark, tag: str = "") -> None:
         """Reads a name with its scripts, and the arguments of a function of the author."""
