@@ -100,6 +100,17 @@ MUTANTS = (
         "calls.py::test_a_size_in_a_body_is_that_of_the_actual",
     ),
     _mutant(
+        "the turns of a call lie in the order of its subscript", "language/calls.py",
+        "turning.index(i) if i in turning else", "0 if i in turning else",
+        "blocks.py::test_every_turn_has_its_own_weights[crossed in one call-notation]",
+    ),
+    _mutant(
+        "which of two loops is longer is settled when a file is written", "interpreters/torch/classes.py",
+        "if (count := self.write_counts(some)) != self.write_counts(self.list_loops(depth)):",
+        'if (count := self.write_counts(some)) == "":',
+        "encoders.py::test_the_config_of_an_emitted_t5_says_how_often_each_loop_turns[2-3-notation]",
+    ),
+    _mutant(
         "every instance has the first one's weights", "language/calls.py",
         "name = e.name if number == 1 else", "name = e.name if number else",
         "calls.py::test_anonymous_instances_are_numbered_in_text_order",

@@ -85,7 +85,9 @@ def test_the_config_of_an_emitted_t5_says_how_often_each_loop_turns(encoder: int
     """Whichever of the two loops was longer when the file was written."""
     sizes = {"D": 30, "A": 5, "H": 4, "F": 31, "V": 53}
     spec, inputs = einformer.load("t5"), [torch.randint(53, (2, 7)), torch.randint(53, (2, 5))]
-    built: Any = spec.bind(**sizes, L=encoder, N=decoder).build(plan=plan).eval()
+    bound = spec.bind(**sizes, L=encoder, N=decoder)
+    built: Any = bound.build(plan=plan).eval()
+    assert sum(weight.numel() for weight in built.parameters()) == bound.num_parameters
     for written in ({"L": 2, "N": 2}, {"L": 3, "N": 2}):
         file: dict[str, Any] = {"__name__": "emitted"}
         exec(compile(spec.bind(**sizes, **written).source(plan), "emitted", "exec", dont_inherit=True), file)

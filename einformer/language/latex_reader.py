@@ -290,11 +290,9 @@ class _Reader:
         self.tokens.append(token)
 
     def put(self, kind: str, mark: Mark, text: str = "") -> None:
-        """A token for a mark."""
         self.emit(kind, text or mark.text, mark.start, mark.start + len(mark.text))
 
     def unexpected(self, mark: Mark, fix: str) -> NoReturn:
-        """Refuse a mark."""
         raise fail("E101", f"`{mark.text}` is not expected here", self.place(mark), fix=fix)
 
     def place(self, mark: Mark) -> Span:
@@ -499,7 +497,6 @@ class _Reader:
     # --------------------------------------------------------------------------------------------------- formulas
 
     def fraction(self, mark: Mark) -> None:
-        r"""`\frac{a}{b}`."""
         over, under = self.argument(mark), self.argument(mark)
         self.put(FRACTION, mark)
         self.items(over, OVER)

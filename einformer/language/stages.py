@@ -109,7 +109,6 @@ class _Cutting:
     stage: Stage
 
     def cut(self) -> Layer:
-        """The layer of the stage."""
         loop = find_loop(self.layer, self.stage.letter)
         assert loop is not None
         place = self.layer.body.index(loop)
@@ -208,7 +207,6 @@ def _keep_weights(layer: Layer, body: tuple[Statement, ...]) -> tuple[Weight, ..
 
 
 def _put(e: Expression, numbers: dict[str, int]) -> Expression:
-    """An expression with numbers in the place of sizes."""
     if isinstance(e, Name) and e.name in numbers:
         return Number(numbers[e.name], span=e.span)
     return rebuild(e, lambda inner: _put(inner, numbers))

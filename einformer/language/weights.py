@@ -63,10 +63,9 @@ def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:
 def _place_weights(
     layer: Layer, layers: Mapping[str, Layer], legend: Legend, path: str, axes: Mapping[str, str]
 ) -> Iterator[tuple[str, Placed]]:
-    for weight in layer.weights:
-        if weight.kind != "instance" and (weight.default is None or weight.optional):
-            shape = tuple(legend.length(axes.get(axis_of(i.letter), i.letter)) for i in weight.indices)
-            yield f"{path}{key(weight.name)}", Placed(weight, shape)
+    for weight in list_stored(layer):
+        shape = tuple(legend.length(axes.get(axis_of(i.letter), i.letter)) for i in weight.indices)
+        yield f"{path}{key(weight.name)}", Placed(weight, shape)
     scope = Scope.of(layer, layers)
     instances = {weight.name for weight in layer.weights if weight.kind == "instance"}
     for e, turns in _list_applications(layer.body, legend, {}):

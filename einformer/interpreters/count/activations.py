@@ -117,7 +117,6 @@ class _Body:
         self.norms, self.in_norms = store.work.norms(flow.function)
 
     def run(self) -> SavedValue:
-        """Returns the value of the output."""
         self.steps(self.flow.body)
         return self.of(self.flow.function.output.value)
 

@@ -91,7 +91,6 @@ class _Page(Latex):
         return len(row) < _ROW
 
     def statement(self, node: Statement, indent: int) -> Iterator[PrintedLine]:
-        """The lines of a statement."""
         return iter(()) if self.written.get(id(node), node) is None else super().statement(node, indent)
 
     def declaration(self, node: Written) -> PrintedLine:

@@ -216,7 +216,7 @@ def _align(lines: Iterator[PrintedLine]) -> str:
 
 # Notes stand in a column of their own.
 def _print_row(line: PrintedLine) -> str:
-    cells = " && ".join(filter(None, (line.text, _print_note(line))))  # notes stand in a column of their own
+    cells = " && ".join(filter(None, (line.text, _print_note(line))))
     return _separate(cells, line.comment and _print_words(line.comment))
 
 

@@ -207,7 +207,6 @@ class _Frame:
         return int(count.array)
 
     def length(self, letter: str) -> int:
-        """Returns the number of values of an index."""
         axis = axis_of(letter)
         return self.sizes[axis] if axis in self.sizes else self.run.legend.length(axis)
 
@@ -293,7 +292,6 @@ class _Frame:
         return self.value(slot, live)
 
     def check_whole(self, slot: Expression, number: Named, live: Named | None, e: Tensor) -> None:
-        """Refuses fractions and NaN in a slot."""
         broken = Named(number.dims, number.array != np.floor(number.array))
         if (broken if live is None else lift(np.logical_and)(broken, live)).array.any():
             value = float(number.array[broken.array][0])

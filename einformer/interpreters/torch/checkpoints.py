@@ -68,7 +68,6 @@ def _spread(state: Mapping[Tensor, Mapping[str, Tensor]], name: str, parameter: 
 
 
 def _place(module: Any, path: str, tensor: Tensor) -> Tensor:
-    """A tensor as a part of the whole one, over the mesh of its module."""
     if module.mesh is None:
         return tensor.contiguous()
     axes = {axis: dim for dim, axis in find_dims(module, path).items() if tensor.dim()}

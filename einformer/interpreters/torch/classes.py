@@ -505,6 +505,5 @@ def _add_sizes(sizes: list[str]) -> str:
 
 
 def _write_tensor(line: Line) -> Tensor:
-    """The name and the letters of a line."""
     groups = (tuple(Index(letter) for letter in label) for label in line.labels)
     return Tensor(line.name, tuple(group[0] if len(group) == 1 else Group(group) for group in groups))

@@ -351,7 +351,6 @@ class _Recorder:
         return self.packed[-1]
 
     def unpack(self, held: _Held) -> Tensor:
-        """Notes the operation."""
         held.operation = self.operation
         return torch.empty(0)
 
