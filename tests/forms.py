@@ -221,6 +221,11 @@ for l < L - L:
   z_bsd <- z_bsd + z_{b(s - 2)d}
 return h_bsd + z_{b(s - 1)d}
 
+# the least of a window, and what is masked by infinity: bsd
+m_ss' = where(s - 3 < s' <= s, 0, inf)
+w_bss' = Sm_s'(z_bsd z_bs'd - m_ss')
+return min_s'(z_bs'd + m_ss') + w_bss' z_bs'd
+
 # a window, then taps in a loop: bsdlc
 weights χ_c
 w_bss' = Sm_s'(z_bsd z_bs'd + where(s - 3 < s' <= s, 0, -inf))

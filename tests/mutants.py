@@ -459,6 +459,12 @@ MUTANTS = (
         'if w.kind != "instance" and (w.default is None or w.optional)]', 'if w.kind != "instance"]',
         "torch.py::test_plans_load_each_others_weights[llama_tied]",
     ),
+    _mutant(
+        "a least is not decided by minus infinity", "program/positions.py",
+        "0: argument.nonzero, math.inf: argument.under}", "0: argument.nonzero, math.inf: argument.alive}",
+        "causality.py::test_what_reads_the_future_is_refused[min does not skip minus infinity]",
+        "causality.py::test_what_is_causal_is_accepted[min skips infinity]",
+    ),
     # -------------------------------------------------------------------------------------------------------- layers of experts
     _mutant(
         "pairs go back to other rows", "interpreters/torch/kernels.py",

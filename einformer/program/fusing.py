@@ -29,7 +29,7 @@ from einformer.program.matching import (
 from einformer.program.needs import Flows
 from einformer.program.operations import Function, Line, Value
 from einformer.program.passing import raise_constants, sink_masks
-from einformer.program.rewrite import Rewriting, Scope, count_reads, prune
+from einformer.program.rewrite import Rewriting, Scope, count_reads, find_differentiated, prune
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Values
 
@@ -131,13 +131,14 @@ class _Fusing(Rewriting):
 
 
 def merge_maps(function: Function, scope: Scope) -> Function:
-    """A function in which the maps of one input are one product of which each is a part."""
+    """A function in which the maps of one input are one product of which each is a part; what only chooses learns nothing."""
     reads, values, parts = count_reads(function), Values(scope.values.legend), dict[Value, Value]()
+    differentiated = find_differentiated(function)
     names_in_use, groups = {key(line.name) for line in function.weights}, defaultdict[object, list[Value]](list)
     lines = (line for line in function.lines if isinstance(line, Line) and not isinstance(line.value.operation, op.Recur))
     for value, linear in {value: linear for line in lines for value, linear in walk_maps(line.value, scope)}.items():
         if all(_is_single(weight, scope, reads) for weight in (*linear.weights, *linear.biases)):
-            groups[_identify_input(linear, values)].append(value)
+            groups[value in differentiated, _identify_input(linear, values)].append(value)
     for group in groups.values():
         parts |= join(group, scope, names_in_use)
     return Rewriting(lambda value: parts.get(value, value), descending=True).rewrite_function(function)

@@ -71,8 +71,8 @@ class Read:
 class Support:
     """The reads of a value, and the cases outside which it differs from the field.
 
-    It may be other than 0 in the cases `nonzero`, other than -inf in `alive`; -inf in `low`, inf or not a number in `high`;
-    0 in `zero`, by what the text says: of data it is taken that none is.
+    It may be other than 0 in the cases `nonzero`, other than -inf in `alive`, other than inf in `under`; -inf in `low`, inf or
+    not a number in `high`; 0 in `zero`, by what the text says: of data it is taken that none is.
     """
 
     reads: tuple[Read, ...] = ()
@@ -81,6 +81,7 @@ class Support:
     low: Cases = NEVER
     high: Cases = NEVER
     zero: Cases = NEVER
+    under: Cases = ALWAYS
 
     @property
     def wild(self) -> Cases:
@@ -90,7 +91,7 @@ class Support:
     @property
     def claims(self) -> tuple[Cases, ...]:
         """The cases of all fields."""
-        return self.nonzero, self.alive, self.low, self.high, self.zero
+        return self.nonzero, self.alive, self.low, self.high, self.zero, self.under
 
     def each(
         self, change: Callable[[Cases], Cases], position: Callable[[Linear], Linear] = lambda position: position
@@ -468,7 +469,8 @@ class Body(Reader):
             return PLAIN
         nonzero, zero = (ALWAYS, NEVER) if value else (NEVER, ALWAYS)
         low, high = (ALWAYS if value == infinity else NEVER for infinity in (-math.inf, math.inf))
-        return Support((), nonzero, NEVER if value == -math.inf else ALWAYS, low, high, zero)
+        alive, under = (NEVER if value == infinity else ALWAYS for infinity in (-math.inf, math.inf))
+        return Support((), nonzero, alive, low, high, zero, under)
 
     def scalar(self, name: str) -> Support:
         """A scalar with indices, which may be infinite where one of the numbers that it chooses from is."""
@@ -535,9 +537,9 @@ class Body(Reader):
         signs = [0 if support.wild else self.sign(factor) for factor, support in zip(factors, supports, strict=True)]
         unknown = [support for support, sign in zip(supports, signs, strict=True) if not sign]
         if len(unknown) == 1 and math.prod(sign for sign in signs if sign) > 0:
-            return Support(reads, nonzero, unknown[0].alive, unknown[0].low, unknown[0].high)
+            return replace(unknown[0], reads=reads, nonzero=nonzero, zero=NEVER)
         if len(unknown) == 1:
-            return Support(reads, nonzero, ALWAYS, unknown[0].high, unknown[0].low)
+            return replace(_negative(unknown[0]), reads=reads, nonzero=nonzero, zero=NEVER)
         return Support(reads, nonzero, ALWAYS, wild, wild)
 
     def quotient(self, numerator: Value, denominator: Value) -> Support:
@@ -547,7 +549,7 @@ class Body(Reader):
         nonzero = either(top.nonzero, wild)
         reads = merged(top.where(nonzero), bottom.where(nonzero))
         if wild and not bottom.wild and self.sign(denominator) > 0:
-            return Support(reads, nonzero, top.alive, top.low, top.high)
+            return replace(top, reads=reads, nonzero=nonzero, zero=NEVER)
         return Support(reads, nonzero, ALWAYS, wild, wild)
 
     def power(self, base: Value, exponent: Value) -> Support:
@@ -639,8 +641,9 @@ class Body(Reader):
         if name in ("min", "max"):
             first, second = arguments if name == "max" else map(_negative, arguments)
             nonzero, alive = either(first.nonzero, second.nonzero), either(first.alive, second.alive)
-            larger = Support(reads, nonzero, alive, both(first.low, second.low), either(first.high, second.high))
-            return larger if name == "max" else replace(_negative(larger), nonzero=larger.nonzero)
+            low, high, under = both(first.low, second.low), either(first.high, second.high), both(first.under, second.under)
+            larger = Support(reads, nonzero, alive, low, high, under=under)
+            return larger if name == "max" else _negative(larger)
         argument, wild = arguments[0], either(*(argument.wild for argument in arguments))
         row = row_of(name, False)
         if 1 not in row.arity:
@@ -669,7 +672,8 @@ class Body(Reader):
             return Support(argument.reads)
         matter = ALWAYS
         if row.neutral is not None:
-            matter = {-math.inf: argument.alive, 0: argument.nonzero}.get(row.neutral, ALWAYS)
+            passed = {-math.inf: argument.alive, 0: argument.nonzero, math.inf: argument.under}
+            matter = passed.get(row.neutral, ALWAYS)
         times = [letter for letter in letters if self.analysis.is_time(letter)]
         count = tuple(Read(None, Linear.index(letter), matter, at=value.span) for letter in times if not row.looks_back)
         some = {letter: Linear.index(self.facts.fresh(letter)) for letter in letters}
@@ -690,6 +694,8 @@ class Body(Reader):
                 return Support(inner.reads, either(inner.nonzero, inner.wild), ALWAYS, inner.wild, inner.wild)
             case "max" | "lse":
                 return Support(inner.reads, inner.nonzero if name == "max" else ALWAYS, inner.alive, inner.low, inner.high)
+            case "min":
+                return replace(inner, zero=NEVER)
             case _:
                 return Support(inner.reads, ALWAYS, ALWAYS, inner.wild, inner.wild)
 
@@ -791,15 +797,16 @@ def _alone(numbers: Numbers) -> Numbers:
 
 def _negative(support: Support) -> Support:
     """-x, where only the infinities matter."""
-    return replace(support, alive=ALWAYS, low=support.high, high=support.low)
+    return replace(support, alive=support.under, low=support.high, high=support.low, under=support.alive)
 
 
 def _sum(terms: Sequence[Support]) -> Support:
-    """-inf swallows finite terms, and one zero alone is zero."""
+    """An infinity swallows finite terms, and one zero alone is zero."""
     return Support(
         merged(*(term.reads for term in terms)),
         either(*(term.nonzero for term in terms)),
         either(both(*(term.alive for term in terms)), *(term.high for term in terms)),
         either(*(term.low for term in terms)),
         either(*(term.high for term in terms)),
+        under=either(both(*(term.under for term in terms)), *(either(term.low, both(term.high, term.under)) for term in terms)),
     )
