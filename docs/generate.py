@@ -88,8 +88,9 @@ CLAIMS = """# Claims
 
 <!-- Made of einformer/notes/claims by docs/generate.py. -->
 
-What documents and papers print of these models, and what follows from the equations. Every verdict is computed when this
-page is made: the formula is derived from the text of a model and compared with the printed one.
+What documents, papers, model cards and public threads print, and what follows from the equations. Every verdict is computed
+when this page is made: the formula is derived from the text of a model, or the number from its config, and compared with the
+printed one.
 
 {summary}.
 
