@@ -805,6 +805,11 @@ MUTANTS = (
         "lint.py::test_a_mask_shows_the_past",
     ),
     _mutant(
+        "letters of one size are two axes to a softmax", "lint/sections.py",
+        ' or (len(sizes) == 2 and sizes[0] == sizes[1] != "")', "",
+        "lint.py::test_letters_of_one_size_are_one_axis_to_a_softmax[S-s-True]",
+    ),
+    _mutant(
         "letters are indices without a legend", "lint/letters.py",
         'for letter in slot_letters(x) if not self.has(letter)), "")', 'for letter in slot_letters(x) if False), "")',
         "lint.py::test_nothing_is_guessed_without_a_legend[an economy]",

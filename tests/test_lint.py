@@ -74,6 +74,7 @@ WRONG = {
     "two stated sizes": ("$x_{bd}$ of shape `(B, D)`, $y_{bd}$ of shape `(B, F)`", "E208", "d"),
     "an addend beside a scalar": ("$y_t = \\alpha + \\beta x_t + u_k$", "E301", "k"),
     "a step of another": ("$y_t = \\alpha + \\beta x_{i-1}$", "E301", "i"),
+    "a sum in a function": ("$\\mathrm{Var}(s) = \\mathrm{Var}(\\sum_{j} d_i c_i)$", "E306", "j"),
     "a class of a sum": ("$f_j(z) = e^{z_j} / \\sum_k e^{z_i}$", "E306", "k"),
     "a group that does not fit": (
         "$u_{b(ae)} = y_{bea}$ and $z_{bf} = u_{bd} O_{df}$",
@@ -110,6 +111,12 @@ SCORES = " and $w_{ss'} = \\mathrm{Sm}_{%s}(q_{se} k_{s'e} + m_{ss'})$"
 def test_a_mask_shows_the_past(condition: str, over: str, wrong: bool) -> None:
     found = codes(MASK % condition + SCORES % over)
     assert ("E501" in found) == wrong
+
+
+@pytest.mark.parametrize(("size", "over", "wrong"), [("S", "s", True), ("S", "t", False), ("T", "s", False), ("", "s", False)])
+def test_letters_of_one_size_are_one_axis_to_a_softmax(size: str, over: str, wrong: bool) -> None:
+    text = f"$w_{{st}} = \\mathrm{{Sm}}_{over}(q_{{se}} k_{{te}})$, $y_{{se}} = w_{{st}} v_{{te}}$"
+    assert lint(text, legend={"s": "S", "t": size, "e": "E"}).codes == ["E312"] * wrong
 
 
 def test_letters_are_told_as_they_are_printed() -> None:

@@ -20,7 +20,6 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, subexpressions
 from einformer.lint.notes.signs import OF_AUTHOR
-from einformer.lint.reading import Equation as LinterEquation
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 REMARKS = ("E303",)  # two readings: worth saying, and no error in a note
@@ -34,6 +33,7 @@ def balance(left: Expression, right: Expression, legend: Legend) -> Iterator[Fin
     yield from (finding for finding in findings if finding.code != "E301" or finding.message.split("`")[1] not in doubled)
     for x, other in twice:
         yield from _check_diagonal(x, other, legend)
+    yield from (*find_empty_sums(left), *find_empty_sums(right))
 
 
 def _find_repeated(x: Expression) -> set[str]:
@@ -61,14 +61,13 @@ def _check_diagonal(x: Expression, other: Expression, legend: Legend) -> Iterato
         yield from (f for f in find_repeated(x.slots, legend) if f.message.split("`")[1] not in kept)
 
 
-def find_empty_sums(equation: LinterEquation) -> Iterator[Finding]:
+def find_empty_sums(e: Expression) -> Iterator[Finding]:
     r"""Yields the sums over a letter that their argument never mentions, `\sum_j x_i`, which are wrong under any legend."""
-    for side in equation.sides:
-        for x in side.nodes:
-            if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x)):
-                scope = Scope({})
-                scope.check_operator(replace(x, indices=tuple(empty)), frozenset(index.letter for index in x.indices))
-                yield from (replace(finding, span=side.place(finding.span)) for finding in scope.findings)
+    scope = Scope({})
+    for x in subexpressions(e):
+        if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x)):
+            scope.check_operator(replace(x, indices=tuple(empty)), frozenset(index.letter for index in x.indices))
+    yield from scope.findings
 
 
 # A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n.
@@ -152,7 +151,6 @@ def _check_equality(left: Expression, right: Expression, legend: Legend) -> Iter
     more = needs ^ theirs
     summed = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
     if _is_statement(left, right) or (len(more) == 1 and not summed):  # for each of them: `\sum_j A_{ij} = c`
-        yield from (finding for finding in _check_with(left, right, needs | theirs, legend) if finding.code == "E306")
         return
     if not (has_index(left) and has_index(right)):
         return
@@ -185,11 +183,11 @@ def _check_with(left: Expression, right: Expression, wanted: frozenset[str], leg
     return findings
 
 
-# A bare letter may be a number as well, so nothing is reported about it, nor about a sum that may be over a label.
+# A bare letter may be a number as well, so nothing is reported about it, nor about a sum: `find_empty_sums` does.
 def _drop_bare_letters(scope: Scope, e: Expression) -> Iterator[Finding]:
     bare = {x.span for x in find_bare_letters(e)} | {x.span for x in _find_inner_letters(e)}
     sums = [x for x in subexpressions(e) if isinstance(x, Apply) and x.name == "sum"]
-    bare |= {index.span for x in sums for index in x.indices if index not in _find_empty(x)}
+    bare |= {index.span for x in sums for index in x.indices}
     return (finding for finding in scope.findings if finding.span not in bare)
 
 

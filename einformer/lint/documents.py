@@ -140,7 +140,9 @@ def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[Verdict]:
                 skipped = wider.doubt(*wider.understand(equation)) or NO_LEGEND
         elif not skipped:
             part.reads.append(Read(equation, *regroup(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
-        yield Verdict(equation, skipped, tuple(find_empty_sums(equation)) if skipped == NO_LEGEND else ())
+        sides = [side for side in equation.sides if side.tree and skipped == NO_LEGEND]
+        empty = (replace(f, span=side.place(f.span)) for side in sides if side.tree for f in find_empty_sums(side.tree))
+        yield Verdict(equation, skipped, tuple(empty))
 
 
 # Findings that are certain, with the letters as the author wrote them.

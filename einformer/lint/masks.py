@@ -11,7 +11,7 @@ from einformer.language.calls import axis_of
 from einformer.language.tree import Apply, Expression, Index, Number, Tensor
 from einformer.language.walk import subexpressions
 from einformer.lint.letters import slot_letters
-from einformer.lint.sections import Read
+from einformer.lint.sections import Context, Read
 
 _BETWEEN = r"(?:[\s$,;{}()\"]|\\[()]|\\q?quad|\\text)*"
 _CONDITION = re.compile(  # the text after `… = 0`: `$ for all $s' > s$`
@@ -21,14 +21,12 @@ _CONDITION = re.compile(  # the text after `… = 0`: `$ for all $s' > s$`
 _LESS = ("<", "≤", "\\le", "\\leq", "\\lt")
 
 
-def check_masks(read: Read, reads: list[Read], causal: bool) -> Iterator[Finding]:
-    """Yields the errors of masks and weights in an equation, given the others of its section. `causal`: the text calls its
-    model causal.
-    """
-    if causal:
+def check_masks(read: Read, reads: list[Read], known: Context) -> Iterator[Finding]:
+    """Yields the errors of masks and weights in an equation, given the others of its section."""
+    if known.causal:
         yield from _check_mask(read, reads)
         yield from _check_zeros(read, reads)
-    yield from _check_normalised_index(read, reads)
+    yield from _check_normalised_index(read, reads, known)
 
 
 def _check_mask(read: Read, reads: list[Read]) -> Iterator[Finding]:
@@ -86,12 +84,13 @@ def _is_softmax(x: Expression) -> TypeGuard[Apply]:
     return isinstance(x, Apply) and x.name == "Sm" and len(x.indices) == 1
 
 
-def _check_normalised_index(read: Read, reads: list[Read]) -> Iterator[Finding]:
+# `s` and `s'` are one axis, and so are `s` and `t` if the legend gives them one size.
+def _check_normalised_index(read: Read, reads: list[Read], known: Context) -> Iterator[Finding]:
     operators = [x for x in read.made_of if _is_softmax(x)]
     if read.defines is None or len(operators) != 1:
         return
     over, letters = operators[0].indices[0], slot_letters(read.defines)
-    twins = [letter for letter in letters if axis_of(letter) == axis_of(over.letter) and letter != over.letter]
+    twins = [letter for letter in letters if known.are_twins(letter, over.letter) and letter != over.letter]
     if over.letter not in letters or len(twins) != 1:
         return
     for later in reads:

@@ -46,7 +46,7 @@ def check_section(reads: list[Read], known: Context) -> None:
             if not find_axes([finding]) & blamed:
                 read.findings.append(finding)
     for read in reads:
-        read.findings += check_masks(read, reads, known.causal)
+        read.findings += check_masks(read, reads, known)
         read.findings = [_add_facts(read, finding, known.sizes, makers) for finding in _drop_repeats(read.findings)]
 
 

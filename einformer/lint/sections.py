@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Span
+from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Sum, Tensor
 from einformer.language.walk import subexpressions
@@ -65,7 +66,12 @@ class Context:
     fixed: frozenset[str]
     causal: bool
 
+    def are_twins(self, one: str, other: str) -> bool:
+        """Returns whether two letters run over one axis, or over two of one size."""
+        sizes = [self.sizes.known[i].size for i in map(axis_of, (one, other)) if i in self.sizes.known]
+        return axis_of(one) == axis_of(other) or (len(sizes) == 2 and sizes[0] == sizes[1] != "")
+
     def are_apart(self, one: str, other: str) -> bool:
         """Returns whether the axes of two letters have different sizes."""
         sizes = [self.sizes.known[axis].size for axis in (one, other) if axis in self.sizes.known]
-        return len(sizes) == 2 and sizes[0] != sizes[1]
+        return len(sizes) == 2 and "" not in sizes and sizes[0] != sizes[1]
