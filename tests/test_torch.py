@@ -248,6 +248,30 @@ def test_a_layer_without_weights_knows_whether_it_is_trained(plan: str) -> None:
     assert sorted(module.train()(x).unique().tolist()) == pytest.approx([0, 1 / 0.7**2])  # type: ignore[no-untyped-call]
 
 
+MULTIPLIED = """
+axes
+  b: B
+  d: D
+  p: 3
+scalars
+  σ_p = 1 + p
+layer Main(z_bd) -> z_bd:
+  weights γ_d
+  return σ_{2} γ_d z_bd
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("listed", [{}, {"σ": [5, 6, 7]}], ids=["formula", "list"])
+def test_a_scalar_of_an_axis_is_read_at_a_number(plan: str, listed: dict[str, list[float]]) -> None:
+    """Nothing else reads the axis, whose length is that of the list."""
+    bound = einformer.parse(MULTIPLIED)["Main"].bind(D=2, **listed)
+    assert torch.equal(bound.build(plan=plan)(torch.ones(1, 2)), torch.full((1, 2), 7.0 if listed else 3.0))
+    if listed:
+        with pytest.raises(EinformerError):
+            bound.spec.bind(D=2, σ=[5, 6])
+
+
 ATTENDING = """
 axes
   b: B

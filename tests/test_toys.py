@@ -17,7 +17,10 @@ CHUNKED = (
     "qwen3_next",
     "qwen3_5",
     "kimi_linear",
+    "bailing_hybrid",
     "bamba",
+    "falcon_h1",
+    "olmo_hybrid",
     "nemotron_h",
     "granitemoehybrid",
     "minimax_text",
@@ -28,6 +31,7 @@ ON_CPU = (
     "phimoe_longrope",
     "jamba",
     "lfm2",
+    "lfm3",
     "llama_dynamic",
     "gpt_neox_dynamic",
 )  # theirs asks for values, which meta has not

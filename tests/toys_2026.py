@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.toy_keys import EXPERTS, LLAMA3, MULTIPLIERS, PARTIAL, ROPE, TOKENS, YARN, grouped
+from tests.toy_keys import EXPERTS, LINEAR, LLAMA3, MULTIPLIERS, PARTIAL, ROPE, TOKENS, YARN, grouped
 
 LATENT: dict[str, Any] = {
     **TOKENS,
@@ -33,6 +33,7 @@ LATENT_EXPERTS: dict[str, Any] = LATENT | {
 }
 GROWTH: dict[str, Any] = {"llama_4_scaling_beta": 0.3, "original_max_position_embeddings": 7}
 GROWING: dict[str, Any] = YARN | GROWTH
+KINDS: dict[str, Any] = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 90.0}}
 STATED: dict[str, Any] = {"linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 5}
 STATED |= {"linear_value_head_dim": 7, "hidden_size": 60, "rope_parameters": ROPE | {"mrope_section": [1, 0, 0]}}
 STATED_EXPERTS: dict[str, Any] = STATED | {"shared_expert_intermediate_size": 13, **EXPERTS}
@@ -51,6 +52,28 @@ NEMOTRON |= {"moe_shared_expert_intermediate_size": 13, "routed_scaling_factor":
 NEMOTRON = {key: value for key, value in NEMOTRON.items() if key not in ("rope_parameters", "num_hidden_layers")}
 MLPS = ["sparse", "dense", "sparse"]
 SHARED: dict[str, Any] = grouped(None, hidden_size=60, num_local_experts=7, num_experts_per_tok=3, **MULTIPLIERS)
+MINICPM3: dict[str, Any] = LATENT | {"scale_emb": 1.7, "scale_depth": 0.6, "dim_model_base": 17}
+OLMO_HYBRID: dict[str, Any] = grouped(None, hidden_size=60, num_hidden_layers=4, linear_num_key_heads=2)
+OLMO_HYBRID |= {"linear_num_value_heads": 6, "linear_key_head_dim": 21, "linear_value_head_dim": 7}  # theirs writes equal parts
+FALCON_H1: dict[str, Any] = grouped(None, hidden_size=60, mamba_n_heads=6, mamba_d_ssm=42, mamba_n_groups=2, mamba_d_state=7)
+FALCON_H1 |= {"mlp_multipliers": [0.7, 1.3], "ssm_multipliers": [0.6, 1.2, 0.8, 1.1, 0.9], "key_multiplier": 1.4}
+FALCON_H1 |= {"attention_in_multiplier": 0.9, "attention_out_multiplier": 1.2, "ssm_in_multiplier": 1.3}
+FALCON_H1 |= {"ssm_out_multiplier": 0.7, "embedding_multiplier": 1.7, "lm_head_multiplier": 0.4}
+MELLUM: dict[str, Any] = grouped(6, KINDS, num_hidden_layers=3, sliding_window=11, norm_topk_prob=True, **EXPERTS)
+GRIFFIN: dict[str, Any] = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "lru_width": 28}
+GRIFFIN = TOKENS | GRIFFIN | {"num_hidden_layers": 4, "intermediate_size": 34, "attention_window_size": 11}
+FLINT: dict[str, Any] = grouped(6, num_hidden_layers=5, sliding_window=11, shared_expert_intermediate_size=13, **EXPERTS)
+KOLIBRI: dict[str, Any] = {key: value for key, value in FLINT.items() if key != "intermediate_size"}
+LING: dict[str, Any] = {k: v for k, v in LATENT_EXPERTS.items() if k not in (*OTHERWISE, "q_lora_rank")}
+LING |= {"rope_parameters": ROPE, "rope_theta": 500.0, "num_hidden_layers": 4, "layer_group_size": 2, "head_dim": 12}
+LING |= {"num_experts": 12, "num_expert_group": 4, "num_experts_per_token": 5, "num_shared_experts": 2}
+LING |= {"first_k_dense_replace": 1, "short_conv_kernel_size": 3}
+ARIA: dict[str, Any] = {"moe_num_experts": 7, "moe_topk": 3, "moe_num_shared_experts": 2}
+HALVES: dict[str, Any] = {"full_attention": PARTIAL | {"rope_type": "proportional"}, "sliding_attention": ROPE}
+LFM3: dict[str, Any] = grouped(8, HALVES, num_hidden_layers=5, norm="norm_eps", sliding_window=11)
+KINDS_IN_PART: dict[str, Any] = {kind: rope | {"partial_rotary_factor": 0.5} for kind, rope in KINDS.items()}
+MIMO: dict[str, Any] = grouped(8, KINDS_IN_PART, num_attention_heads=12, num_hidden_layers=3, v_head_dim=7, sliding_window=11)
+MIMO |= {"n_routed_experts": 12, "num_experts_per_tok": 5, "moe_intermediate_size": 9, "n_group": 4, "topk_group": 2}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "granitemoeshared": ("granitemoeshared", SHARED | {"shared_intermediate_size": 13}),
@@ -107,5 +130,59 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "nemotron_h_biased": (
         "nemotron_h",
         NEMOTRON | {"layers_block_type": ["full_attention", "linear_attention"], "use_bias": True, "use_conv_bias": False},
+    ),
+    "minicpm3": ("minicpm3", MINICPM3),
+    "minicpm3_plain": (
+        "minicpm3",
+        LATENT
+        | {"scale_depth": None, "dim_model_base": None, "v_head_dim": None, "tie_word_embeddings": False}
+        | {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 1.3}},
+    ),
+    "olmo_hybrid": ("olmo_hybrid", OLMO_HYBRID),
+    "olmo_hybrid_listed": (
+        "olmo_hybrid",
+        OLMO_HYBRID
+        | {"layer_types": ["full_attention", "linear_attention"], "num_hidden_layers": 2, "linear_allow_neg_eigval": False}
+        | {"linear_key_head_dim": 5},
+    ),
+    "falcon_h1": ("falcon_h1", FALCON_H1),
+    "falcon_h1_plain": (
+        "falcon_h1",
+        grouped(None, LLAMA3, hidden_size=180, mamba_n_heads=6, mamba_d_ssm=42, mamba_conv_bias=False)
+        | {"tie_word_embeddings": True, "mamba_proj_bias": True, "projectors_bias": True},
+    ),
+    "mellum": ("mellum", MELLUM),
+    "mellum_listed": (
+        "mellum",
+        MELLUM | {"layer_types": LOCAL, "mlp_layer_types": MLPS, "rope_parameters": KINDS | {"full_attention": LLAMA3}},
+    ),
+    "recurrent_gemma": ("recurrent_gemma", GRIFFIN),
+    "recurrent_gemma_biased": ("recurrent_gemma", GRIFFIN | {"attention_bias": True, "num_key_value_heads": 1}),
+    "flint": ("flint", FLINT),
+    "flint_listed": ("flint", FLINT | {"num_hidden_layers": 3, "layer_types": LOCAL, "mlp_only_layers": [1]}),
+    "kolibri1": ("kolibri1", KOLIBRI),
+    "kolibri1_listed": (
+        "kolibri1",
+        KOLIBRI | {"num_hidden_layers": 3, "layer_types": LOCAL, "tie_word_embeddings": True, "rope_parameters": LINEAR},
+    ),
+    "bailing_hybrid": ("bailing_hybrid", LING),
+    "bailing_hybrid_listed": (
+        "bailing_hybrid",
+        LING
+        | {"num_hidden_layers": 3, "layer_types": ["full_attention", "linear_attention", "full_attention"]}
+        | {"mlp_layer_types": MLPS, "kda_lower_bound": -2.5, "rope_parameters": YARN, "head_dim": 5},
+    ),
+    "aria_text": ("aria_text", grouped(None, hidden_size=60, **ARIA)),
+    "lfm3": ("lfm3", LFM3),
+    "lfm3_listed": (
+        "lfm3",
+        LFM3
+        | {"num_hidden_layers": 3, "layer_types": ["sliding_attention", "conv", "full_attention"], "conv_bias": True}
+        | {"tie_word_embeddings": False, "conv_L_cache": 3},
+    ),
+    "mimo_v2_flash": ("mimo_v2_flash", MIMO),
+    "mimo_v2_flash_listed": (
+        "mimo_v2_flash",
+        MIMO | {"layer_types": LOCAL, "mlp_layer_types": MLPS, "attention_value_scale": None, "routed_scaling_factor": 1.7},
     ),
 }

@@ -29,7 +29,7 @@ from einformer.language.tree import Name, Spec
 from einformer.program.check import check
 
 _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
-_ORDERS = {"<=": operator.le, "<": operator.lt}
+_ORDERS = {"<=": operator.le, "<": operator.lt, "==": operator.eq}
 
 
 _MOST_UNKNOWN = 100  # keys that are named

@@ -287,6 +287,7 @@ def find_unused(spec: Spec) -> Iterator[Finding]:
                 names.add("p")
             case _:
                 pass
+    letters |= {axis_of(index.letter) for scalar in spec.scalars if scalar.name in names for index in scalar.indices}
     for axis in spec.axes:
         if axis.letter not in letters and not (isinstance(axis.size, Name) and axis.size.name in names):
             yield Finding("E203", f"the axis `{axis.letter}` is never used", axis.span, (), "nothing: delete the line")

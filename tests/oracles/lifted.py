@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from types import FunctionType
 from typing import Any, Literal
 from unittest import mock
 
@@ -63,9 +64,11 @@ def lifted(modeling: str) -> Iterator[None]:
     wide: list[tuple[Any, str, Any]] = [
         (torch, "float32", torch.float64),
         (torch, "float", torch.float64),
+        (torch, "bfloat16", torch.float64),  # the size of RecurrentGemma's embeddings
         (torch.Tensor, "float", torch.Tensor.double),
         (torch.Tensor, "bfloat16", torch.Tensor.double),  # the slopes of Falcon
         *((module, name, torch.float64) for name, value in vars(module).items() if value is FLOAT32),
+        *((each, "__defaults__", tuple(map(_widen, each.__defaults__))) for each in _list_functions(module)),
         *((module, name, value) for name, value in NARROW_LITERALS.get(modeling, {}).items()),
     ]
     default, imported = torch.get_default_dtype(), _numerical_modules()
@@ -80,6 +83,17 @@ def lifted(modeling: str) -> Iterator[None]:
         torch.set_default_dtype(default)
     if late := _numerical_modules() - imported:
         raise ImportError(f"imported while float32 was float64, import before: {sorted(late)}")
+
+
+def _list_functions(module: Any) -> Iterator[Any]:
+    """Functions and methods of a module whose arguments have defaults."""
+    owners = [module, *(value for value in vars(module).values() if isinstance(value, type))]
+    functions = (value for owner in owners for value in vars(owner).values() if isinstance(value, FunctionType))
+    return (each for each in functions if each.__module__ == module.__name__ and each.__defaults__)
+
+
+def _widen(value: Any) -> Any:
+    return torch.float64 if value is FLOAT32 else value
 
 
 def build(modeling: str, make: Callable[[], nn.Module], regime: Regime, seed: int = 0) -> nn.Module:

@@ -352,22 +352,25 @@ class EmittedFile:
         return f" = property(lambda self: {formula})" if "self." in formula else f": int = {size}"
 
     def scalars(self) -> Iterator[str]:
-        """The fields of scalars that are numbers, or lists over the turns of a loop."""
+        """The fields of scalars that are numbers, or lists over the turns of a loop or a bound axis."""
         for scalar in self.spec.scalars:
             comment = f"  # {scalar.comment}" if scalar.comment else ""
             called = self.names.setdefault(("scalar", scalar.name), key(scalar.name))
             if not scalar.indices:
                 number = _write_number(float(self.legend.named(Name(scalar.name))))
                 yield f"{called}: {'int' if number.isdecimal() else 'float'} = {number}{comment}"
-            elif loop := self.find_loop(scalar):
-                values = [float(self.legend.element(scalar, [turn])) for turn in range(int(self.legend.number(loop.count)))]
+            elif count := self.count_values(scalar):
+                values = [float(self.legend.element(scalar, [place])) for place in range(count)]
                 listed = ", ".join(map(_write_number, values)) + "," * (len(values) == 1)
                 yield f"{called}: tuple[float, ...] = ({listed}){comment}"
 
-    def find_loop(self, scalar: Scalar) -> Loop | None:
-        """The loop whose letter is the only index of a scalar."""
-        loops = (s for layer in self.spec.layers for s in layer.body if isinstance(s, Loop))
-        return next((loop for loop in loops if [i.letter for i in scalar.indices] == [loop.index.letter]), None)
+    def count_values(self, scalar: Scalar) -> int:
+        """The number of values of a scalar with one index, a letter of a loop or of a bound axis; else 0."""
+        letter, *others = [index.letter for index in scalar.indices]
+        loops = (s for layer in self.spec.layers for s in layer.body if isinstance(s, Loop) and s.index.letter == letter)
+        if loop := next(loops, None):
+            return 0 if others else int(self.legend.number(loop.count))
+        return self.legend.length(letter) if not others and self.legend.is_bound(letter) else 0
 
     def spell(self, letter: str) -> str:
         """The letter of Python for an index."""
