@@ -589,6 +589,12 @@ NO_FORMULA = {
     "granitemoehybrid",
     "granite_hybrid",
     "minimax",
+    "olmo_hybrid",
+    "mellum",
+    "lfm3",
+    "mimo_v2_flash",
+    "bailing_hybrid",
+    "flint",
 }  # two conditions of layers, or a list of them
 
 
