@@ -12,10 +12,11 @@ from einformer.language.tree import Spec
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.attending import Attending
+from einformer.program.chunks import Chunking
 from einformer.program.collectives import Version, drop_gradients, shard
 from einformer.program.conditions import turn_conditions
 from einformer.program.experts import find_routings
-from einformer.program.kernels import JOINT, Linear, Part, Taken
+from einformer.program.kernels import JOINT, Chunked, Linear, Part, Taken
 from einformer.program.lowering import find_time
 from einformer.program.matching import (
     explain_linear,
@@ -82,7 +83,7 @@ def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str,
     With `steps` it computes a position at a time, and finds the keys of others in a cache.
     """
     scope = Scope.of(function, legend, trained)
-    fusing = _Fusing(scope=scope, attending=Attending(scope, time, steps))
+    fusing = _Fusing(scope=scope, attending=Attending(scope, time, steps), chunking=Chunking.of(scope, function, steps))
     return merge_maps(prune(fusing.rewrite_function(function), Taken()), scope)
 
 
@@ -92,6 +93,7 @@ class _Fusing(Rewriting):
 
     scope: Scope = field(kw_only=True)
     attending: Attending = field(kw_only=True)
+    chunking: Chunking = field(kw_only=True)
     notes: list[str] = field(default_factory=list)  # why the values of this line are no kernels
 
     def __post_init__(self) -> None:
@@ -107,6 +109,8 @@ class _Fusing(Rewriting):
             self.notes.append(f"not one norm: {reason}")
         elif reason := explain_linear(value, self.scope):
             self.notes.append(f"not one linear map: {reason}")
+        if reason := self.chunking.explain(value):
+            self.notes.append(f"a step for each position: {reason}")
         refusal = self.attending.find_refusal(value)
         if refusal is not None and self.attending.runs(refusal[0], self.attending.time):
             self.notes.append(f"not one attention kernel: {refusal[1]}")
@@ -120,6 +124,7 @@ class _Fusing(Rewriting):
         yield read_reversed(value, self.scope.values.legend)
         yield read_loss(value, self.scope)
         yield self.attending.read_attention(value)
+        yield self.chunking.read(value)
 
     def rewrite_equation(self, line: Line) -> Line:
         self.notes.clear()
@@ -151,11 +156,11 @@ def _is_single(value: Value, scope: Scope, reads: Counter[Value]) -> bool:
 
 
 def walk_maps(value: Value, scope: Scope, top: bool = True) -> Iterator[tuple[Value, Linear]]:
-    """The linear maps in a line, the outermost first."""
+    """The linear maps in a line, the outermost first; those in the step of a recurrence stay apart, as in decoding."""
     if top or value not in scope.names:
         if isinstance(value.operation, Linear):
             yield value, value.operation
-        for operand in value.operands:
+        for operand in value.operands[:1] if isinstance(value.operation, Chunked) else value.operands:
             yield from walk_maps(operand, scope, False)
 
 

@@ -82,6 +82,28 @@ class Attention(Rewritten):
     put: str
 
 
+CHUNK = 64  # positions
+
+
+@dataclass(frozen=True, slots=True)
+class Chunked(Rewritten):
+    """`y_s = sum_n q_s h_s`, where `h_s = a_s h_(s-1) + k_s (v_s + g_s sum_n p_s h_(s-1))`: so many positions at a time.
+
+    The letters n are `summed`, those `put` belong to v alone, all others are `shared`. The result has the axes shared, s, put.
+    """
+
+    query: Value
+    key: Value
+    value: Value
+    decay: Value | None
+    probe: Value | None
+    gain: Value | None
+    letter: str
+    summed: Axes
+    shared: Axes
+    put: Axes
+
+
 @dataclass(frozen=True, slots=True)
 class CrossEntropy(Rewritten):
     """The negative logarithm of the softmax of scores over a letter, at a target; or the mean over all other letters."""

@@ -32,7 +32,7 @@ class Convention:
     embedding: Literal["none", "one-hot", "read"] = "none"
     logits: Literal["all", "last", "none"] = "all"
     plan: Literal["", "fast", "notation"] = ""  # counted is what this plan executes
-    sinks: Literal["score", "key"] = "score"  # the sink of an attention is one more score, or one more key
+    kernels: bool = False  # as these execute it: a sink is one more key, a recurrence runs by chunks
     per_multiply: Literal[1, 2] = 2  # FLOPs of a multiply-accumulate
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Convention:
                 "1 for each multiply-accumulate" if self.per_multiply == 1 else "2 FLOPs for each multiply-accumulate",
                 _PAIRS[self.pairs],
                 _EXPERTS[self.plan],
-                *["one key more where attention has a sink"] * (self.sinks == "key"),
+                *["one key more where attention has a sink", "recurrences by chunks where they can"] * self.kernels,
                 f"softmax {self.softmax} for each element" if self.softmax else "softmax 0",
                 _EMBEDDING[self.embedding],
                 _LOGITS[self.logits],
@@ -74,7 +74,7 @@ CONVENTIONS = {
     convention.name: convention
     for convention in (
         Convention("torch", "FlopCounterMode; also Narayanan et al. 2021, Korthikanti et al. 2022, nanoGPT", plan="fast"),
-        Convention("fast", "FlopCounterMode of the plan `fast`", plan="fast", sinks="key"),
+        Convention("fast", "FlopCounterMode of the plan `fast`", plan="fast", kernels=True),
         Convention("notation", "FlopCounterMode of the plan `notation`", plan="notation"),
         Convention("exact", "what must be computed: masked pairs and chosen experts", pairs="exact"),
         Convention("prefill", "the products of a prompt, of which only the last logits are read", logits="last"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from einformer.language import tree
 from einformer.language.calls import axis_of
@@ -17,17 +17,19 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Spec
 from einformer.program import operations as op
 from einformer.program.attending import find_sinks
+from einformer.program.chunks import Chunk, find_chunks
 from einformer.program.collectives import find_own
 from einformer.program.experts import Routing, find_routings
 from einformer.program.inequalities import ALWAYS, Cases, Facts, both
-from einformer.program.kernels import PAIR, Norm
+from einformer.program.kernels import PAIR, Chunked, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
 from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, Turn, flat, made_of
 from einformer.program.operations import Function, Value
 from einformer.program.orders import Letters, order_pairs
-from einformer.program.rewrite import find_differentiated, list_differentiated
+from einformer.program.rewrite import find_differentiated, list_differentiated, walk
 from einformer.program.sharding import Sharding
+from einformer.program.terms import Term
 from einformer.program.turns import Case, Site, Turns, below, turns_of, united
 
 T = TypeVar("T")
@@ -133,6 +135,7 @@ class Work:
     flows: Flows
     norms_of: dict[str, Norms] = field(default_factory=dict)
     sinks_of: dict[str, Mapping[Value, str]] = field(default_factory=dict)
+    chunks_of: dict[str, Mapping[Value, tuple[Chunk, Chunked]]] = field(default_factory=dict)
     differentiated_of: dict[str, set[Value]] = field(default_factory=dict)
 
     @property
@@ -163,6 +166,12 @@ class Work:
             trained = self.flows.trained[function.name]
             self.sinks_of[function.name] = find_sinks(function, self.flows.legend, trained, self.time)
         return self.sinks_of[function.name]
+
+    def chunks(self, function: Function) -> Mapping[Value, tuple[Chunk, Chunked]]:
+        """Returns the sums of a function that read a recurrence by chunks in the plan `fast`."""
+        if function.name not in self.chunks_of:
+            self.chunks_of[function.name] = find_chunks(function, self.flows.legend, self.flows.trained[function.name])
+        return self.chunks_of[function.name]
 
     def whole(self, name: str) -> Flow:
         """Returns the flow through a model whose inputs are constants, or through a layer as it stands inside a model."""
@@ -276,7 +285,7 @@ class Contraction:
 
     Of some letters only so many numbers are `chosen`, and of their numbers only those count that a mask lets be: `where`.
     For the letters `paired`, a row and an expert that is chosen for it, the plan `fast` computes these pairs alone; what is
-    `fused` it leaves to a norm; of keys with a `sink` it has one more.
+    `fused` it leaves to a norm; of keys with a `sink` it has one more; and of a recurrence it computes `chunks` instead.
     """
 
     operands: tuple[Letters, ...]
@@ -288,6 +297,7 @@ class Contraction:
     paired: Letters = frozenset()
     fused: bool = False
     sink: str = ""
+    chunks: tuple[Pair, ...] | None = None
     weight: int | None = None  # which operand is the matrix of a linear map
 
     @property
@@ -344,6 +354,8 @@ class Pair:
     gradients: tuple[Gradient, Gradient] = (EVERYWHERE, EVERYWHERE)
     sink: str = ""
     paired: Letters = frozenset()
+    chunk: Literal["", "pairs", "solved", "read", "left"] = ""  # which positions: pairs in a chunk, all but the first, the last
+    position: str = ""  # in chunks
 
     @property
     def letters(self) -> Letters:
@@ -394,12 +406,14 @@ def list_chosen(flows: Flows, where: Cases, letters: Letters) -> tuple[Chosen, .
     return tuple(by_letter[letter] for letter in sorted(by_letter))
 
 
-def _read_operation(value: Value, visit: Visit, routing: Routing | None, fused: bool, sink: str) -> Operation | None:
+def _read_operation(
+    value: Value, visit: Visit, routing: Routing | None, fused: bool, sink: str, chunks: tuple[Pair, ...] | None
+) -> Operation | None:
     letters, where = visit.letters(value), visit.needs[value].where
     match value.operation:
         case op.Contract(summed, factors):
             contraction = _read_contraction(value, frozenset(summed), factors, visit, routing)
-            return contraction and replace(contraction, fused=fused, sink=sink)
+            return contraction and replace(contraction, fused=fused, sink=sink, chunks=chunks)
         case op.Reduce("Sm"):
             return Softmax(letters, value, both(where, visit.flow.support(value).nonzero))
         case _:
@@ -448,6 +462,53 @@ def _is_weight(value: Value, weights: Collection[str]) -> bool:
             return name in weights
         case _:
             return False
+
+
+# The products of a recurrence by chunks, where a sum reads it; none in its step, which reads the state alone.
+def _read_chunks(value: Value, visit: Visit, chunks: Mapping[Value, tuple[Chunk, Chunked]]) -> tuple[Pair, ...] | None:
+    if value in chunks:
+        return tuple(_list_chunked(value, *chunks[value], visit))
+    recur = visit.step.line.value
+    if isinstance(recur.operation, op.Recur) and any(chunk.recurrence is recur for chunk, _ in chunks.values()):
+        return () if recur.operation.so_far in walk(value) else None
+    return None
+
+
+def _list_chunked(value: Value, chunk: Chunk, kernel: Chunked, visit: Visit) -> Iterator[Pair]:
+    def find_gradient(*terms: Term) -> Gradient:
+        values = (factor.value for term in terms for factor in term.powers)
+        return functools.reduce(_unite, map(visit.gradient, values), None) if value in visit.differentiated else None
+
+    def find_rows(*sides: Value | None) -> Letters:
+        return frozenset(x for side in sides if side is not None for x in side.axes if x in kernel.shared) | {kernel.letter}
+
+    make = functools.partial(Pair, value=value, position=kernel.letter)
+    n, put, decays = frozenset(kernel.summed), frozenset(kernel.put), chunk.decay
+    query, key, decay = find_gradient(chunk.query), find_gradient(chunk.key), find_gradient(*decays)
+    given, new = find_gradient(*chunk.value), find_rows(kernel.value)
+    weights = find_rows(kernel.query, kernel.key, kernel.decay), _unite(_unite(query, key), decay)
+    state, grown = find_rows(kernel.key, kernel.decay), find_gradient(chunk.key, *decays, *chunk.value)
+    queries = [(find_rows(kernel.query) | n, query)]
+    if chunk.probe is not None:
+        queries.append((find_rows(kernel.probe) | n, find_gradient(chunk.probe)))
+        inside = find_gradient(chunk.probe, chunk.key, *decays, *chunk.gain)
+        new, given = new | find_rows(kernel.probe, kernel.key, kernel.decay, kernel.gain), _unite(_unite(given, inside), grown)
+        grown, w = _unite(grown, inside), new | put
+        yield make(w, w, new, chunk="solved", gradients=(inside, None))  # forward no product
+    state |= new
+    for letters, gradient in queries:
+        keys = find_rows(kernel.key) | n
+        yield make(letters, keys, (letters | keys) - n, chunk="pairs", gradients=(gradient, key))
+        yield make(
+            letters,
+            state | n | put,
+            (letters | state | put) - n,
+            chunk="read",
+            gradients=(gradient, grown),
+        )
+    yield make(weights[0], new | put, weights[0] | new | put, chunk="pairs", gradients=(weights[1], given))
+    left = find_rows(kernel.key, kernel.decay) | n
+    yield make(left, new | put, state | n | put, chunk="left", gradients=(_unite(key, decay), given))
 
 
 # A denominator without a summed letter divides the whole.
@@ -582,10 +643,11 @@ def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> I
     if visit.step.line.equation is None:
         return
     operations, function = dict[frozenset[Case], list[Operation]](), visit.flow.function
-    fused, sinks = work.norms(function)[1], work.sinks(function)
+    fused, sinks, chunks = work.norms(function)[1], work.sinks(function), work.chunks(function)
     for value in visit.step.values:
         if need := visit.needs.get(value):
-            operation = _read_operation(value, visit, routings.get(value), value in fused, sinks.get(value, ""))
+            how = routings.get(value), value in fused, sinks.get(value, ""), _read_chunks(value, visit, chunks)
+            operation = _read_operation(value, visit, *how)
             operations.setdefault(need.cases, []).extend([operation] if operation else ())
     layer, some = work.names[visit.flow.function.name], {cases: own for cases, own in operations.items() if own}
     for cases, own in (some or {frozenset[Case](): []}).items():

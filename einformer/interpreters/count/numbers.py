@@ -59,6 +59,7 @@ class Numbers(Sizes[int]):
     smallest = staticmethod(min)
     largest = staticmethod(max)
     divide = staticmethod(lambda number, by: int(number // by))
+    round_up = staticmethod(lambda number, by: -(-number // by))
 
     @classmethod
     def of_rank(cls, spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Numbers:

@@ -21,6 +21,7 @@ from einformer.language.tree import Apply, Expression, Index, Number, Spec
 from einformer.language.weights import key
 from einformer.program.cache import Entry
 from einformer.program.inequalities import ALWAYS, Cases
+from einformer.program.kernels import CHUNK
 from einformer.program.needs import Region, Turn, region_of
 from einformer.program.operations import Axes, Value
 from einformer.program.orders import Letters, estimate_size
@@ -71,6 +72,7 @@ class Sizes(ABC, Generic[N]):
     smallest: ClassVar[Any]  # of some numbers
     largest: ClassVar[Any]
     divide: ClassVar[Any]  # a number by one that divides it
+    round_up: ClassVar[Any]  # a number divided by another
 
     @abstractmethod
     def size(self, axis: str) -> N:
@@ -110,6 +112,15 @@ class Sizes(ABC, Generic[N]):
         split = {*letters, *own}
         ranks: N = product(count for of, count in self.shares if not of.isdisjoint(split))
         return cast("N", self.divide(whole, ranks)) if self.shares else whole
+
+    def chunk(self, pair: Pair) -> N:
+        """Returns the number of positions, or of pairs of them, of a recurrence that runs by chunks."""
+        length: Any = self.length(pair.position)
+        whole = (self.round_up(length, CHUNK) - 1) * CHUNK  # but the last
+        last, first = length - whole, self.smallest((length, CHUNK))
+        return cast(
+            "N", length - first if pair.chunk == "read" else whole if pair.chunk == "left" else whole * CHUNK + last * last
+        )
 
     @abstractmethod
     def walk(self, region: Region, at: Span) -> N:
@@ -434,7 +445,7 @@ class _Rules(Generic[N]):
     def equation(self, turns: tuple[N, ...], backward: N) -> EquationCount[N]:
         done, span = self.done, self.done.equation.span
         products = self.products()
-        forward: N = total((*(flops for flops, _ in products), *self.elementwise()))
+        forward: N = total((*(flops for flops, pair in products if pair.chunk != "solved"), *self.elementwise()))
         core: N = total(flops for flops, pair in products if has_two_positions(pair.letters, self.derived.time))
         return EquationCount(done.path, done.layer, span.text, span.line, forward, turns, backward, core, done.repeated)
 
@@ -472,13 +483,19 @@ class _Rules(Generic[N]):
         """Yields the contractions of two tensors that count. The plan `fast` computes chosen numbers alone where it can."""
         plan = self.convention.plan
         for contraction in self.done.operations:
-            if isinstance(contraction, Contraction) and not (contraction.fused and plan == "fast"):
+            if isinstance(contraction, Contraction) and self.runs_by_chunks(contraction):
+                yield from contraction.chunks or ()
+            elif isinstance(contraction, Contraction) and not (contraction.fused and plan == "fast"):
                 paired = frozenset[str]() if plan == "notation" else contraction.paired
                 chosen = tuple(c for c in contraction.chosen if not plan or paired == {c.letter, *c.along})
                 product = contraction.map_product() if paired or plan == "fast" else contraction
                 for pair in list_pairs(replace(product, chosen=chosen, paired=paired), self.sizes.estimate):
                     if not (self.convention.logits == "none" and self.is_logits(pair)):
                         yield pair
+
+    # Decoding keeps the state, and takes each step.
+    def runs_by_chunks(self, contraction: Contraction) -> bool:
+        return contraction.chunks is not None and self.convention.kernels and self.sizes.cached == 0
 
     def is_logits(self, pair: Pair) -> bool:
         return self.derived.vocabulary in map(axis_of, pair.output)
@@ -489,9 +506,12 @@ class _Rules(Generic[N]):
             letters -= {self.derived.time}
         chosen = {choice.letter for choice in pair.chosen}
         sizes: list[N] = _list_lengths(self.sizes, sorted(letters & chosen), pair.chosen)
-        if self.convention.sinks == "key" and pair.sink in letters:
+        if self.convention.kernels and pair.sink in letters:
             sizes.append(total((self.sizes.length(pair.sink), 1)))
             letters -= {pair.sink}
+        if pair.chunk and letters == pair.letters:
+            sizes.append(self.sizes.chunk(pair))
+            letters -= {pair.position}
         return self.sizes.share(self.count(letters - chosen, pair.where, (*sizes, *factors)), letters, pair.value)
 
     def elementwise(self) -> Iterator[N]:

@@ -75,6 +75,7 @@ class Symbols(Sizes[sympy.Expr]):
     smallest = staticmethod(lambda numbers: sympy.Min(*numbers))
     largest = staticmethod(lambda numbers: sympy.Max(*numbers))
     divide = staticmethod(lambda number, by: number / by)
+    round_up = staticmethod(lambda number, by: sympy.ceiling(number / by))
 
     def size(self, axis: str) -> sympy.Expr:
         """Returns the formula of the size of an axis. Raises EinformerError E607."""

@@ -19,6 +19,7 @@ from einformer.program import operations as op
 from einformer.program.kernels import (
     PAIR,
     Attention,
+    Chunked,
     CrossEntropy,
     Gathered,
     Linear,
@@ -70,6 +71,33 @@ HELPERS = {
     """A mask with a column more: `sink` is the score of one more key, which has no value."""
     shape = torch.broadcast_shapes(mask.shape, sink.shape)
     return torch.cat((mask.expand(shape), sink.expand(*shape[:-1], 1)), -1)
+''',
+    "chunked": '''def chunked(q, k, v, decay=None, probe=None, gain=None, size=64):
+    """sum_n q_n h_n at each position, where from one to the next h = decay h + k (v + gain sum_n probe_n h_n)."""
+    y, state = [], None
+    for start in range(0, v.shape[-2], size):
+        here = slice(start, start + size)
+        q_c, k_c, v_c = q[..., here, :], k[..., here, :], v[..., here, :]
+        ones = v.new_ones(v_c.shape[-2], v_c.shape[-2] + 1)
+        left = ones.tril(1)  # what is left at each position of the state before the chunk, and of each position
+        if decay is not None:
+            left = torch.where(ones.tril().bool(), decay[..., here, None], 1).cumprod(-2).tril(1)
+        if probe is not None:  # what each position reads of the others is a triangular system
+            p_c, g_c = probe[..., here, :], gain[..., here, None]
+            before = torch.cat((ones[:1].tril().expand(*left.shape[:-2], 1, -1), left[..., :-1, :]), -2)
+            system = -g_c * before[..., 1:] * (p_c @ k_c.mT)
+            w = v_c if state is None else v_c + g_c * before[..., :1] * (p_c @ state)
+            kind = torch.promote_types(torch.promote_types(system.dtype, w.dtype), torch.float32)
+            w = torch.linalg.solve_triangular(system.to(kind), w.to(kind), upper=False, unitriangular=True)
+            v_c = w.to(v.dtype)
+        y.append((left[..., 1:] * (q_c @ k_c.mT)) @ v_c)
+        if state is not None:
+            y[-1] = y[-1] + left[..., :1] * (q_c @ state)
+        if start + size < v.shape[-2]:
+            last = left[..., -1, :, None]
+            new = (last[..., 1:, :] * k_c).mT @ v_c
+            state = new if state is None else last[..., :1, :] * state + new
+    return torch.cat(y, -2)
 ''',
     "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
     """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
@@ -401,6 +429,8 @@ class KernelEmitter(Emitter):
                 return self.pick(self.code(argument), pairs)
             case Gathered(argument, Value(operation=Routed() as pairs)):
                 return self.combine(self.code(argument), pairs)
+            case Chunked() as kernel:
+                return self.chunk(kernel)
             case CrossEntropy() as kernel:
                 return self.cross_entropy(kernel)
             case Reversed(argument, letter):
@@ -505,6 +535,29 @@ class KernelEmitter(Emitter):
             text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, heads + groups))}))"
         code = Code(text, (*batch, *heads, *groups, kernel.position, kernel.put))
         return code if kernel.dropout is None else self.context.draw_apart(code)
+
+    # -------------------------------------------------------------------------------------------------- recurrences
+
+    def chunk(self, kernel: Chunked) -> Code:
+        """A recurrence on (shared, positions, features)."""
+        self.context.helpers["chunked"] = None
+        texts = [self.lay_rows(kernel, kernel.query, kernel.summed), self.lay_rows(kernel, kernel.key, kernel.summed)]
+        texts.append(self.lay_rows(kernel, kernel.value, kernel.put))
+        texts += [f"decay={self.lay_rows(kernel, kernel.decay)}"] if kernel.decay is not None else []
+        texts += [f"probe={self.lay_rows(kernel, kernel.probe, kernel.summed)}"] if kernel.probe is not None else []
+        texts += [f"gain={self.lay_rows(kernel, kernel.gain)}"] if kernel.gain is not None else []
+        text, sizes = f"chunked({', '.join(texts)})", ", ".join(map(self.context.size, kernel.put))
+        opened = "[..., 0]" if not kernel.put else f".unflatten(-1, ({sizes}))" if len(kernel.put) > 1 else ""
+        return Code(text + opened, (*kernel.shared, kernel.letter, *kernel.put))
+
+    def lay_rows(self, kernel: Chunked, value: Value, last: Axes | None = None) -> str:
+        """A value with its positions after what is shared, and the letters of its features last, as one axis."""
+        code = self.context.cast(self.code(value), "tensor")
+        own = (*(dim for dim in kernel.shared if dim in code.dims), kernel.letter)
+        code = self.expand(code, own + (last or ())) if code.dims else self.context.fill(code, own + (last or ()), "tensor")
+        if last is not None and len(last) != 1:
+            code = Code(f"{code.at(ATOM)}.flatten({len(own)})" if last else f"{code.at(ATOM)}[..., None]", (*own, ""))
+        return align(code, (*kernel.shared, kernel.letter, *code.dims[len(own) :]))
 
     def write_mask(self, kernel: Attention) -> Iterator[str]:
         """The mask, or that it is causal."""
