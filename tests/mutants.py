@@ -465,6 +465,32 @@ MUTANTS = (
         "causality.py::test_what_reads_the_future_is_refused[min does not skip minus infinity]",
         "causality.py::test_what_is_causal_is_accepted[min skips infinity]",
     ),
+    # ------------------------------------------------------------------------------------------------- recurrences by chunks
+    _mutant(
+        "a state that is read twice runs by chunks", "program/chunks.py",
+        "self.scope.reads[state] > 1 or ", "",
+        "chunks.py::test_other_recurrences_take_a_step_for_each_position_and_say_why[two sums read it]",
+    ),
+    _mutant(
+        "another part of each key stays", "program/chunks.py",
+        " or any(summed & {*side.axes} for side in (value, *scales))", "",
+        "chunks.py::test_other_recurrences_take_a_step_for_each_position_and_say_why[another part of each key stays]",
+    ),
+    _mutant(
+        "two keys are one", "program/chunks.py",
+        "if len({key.product for key in keys}) > 1 or ", "if ",
+        "chunks.py::test_other_recurrences_take_a_step_for_each_position_and_say_why[two products are added]",
+    ),
+    _mutant(
+        "the state is read at any position", "program/chunks.py",
+        " and identity(opened(number)) == identity(opened(before))", "",
+        "chunks.py::test_other_recurrences_take_a_step_for_each_position_and_say_why[two positions back]",
+    ),
+    _mutant(
+        "a chunk forgets the one before", "interpreters/torch/kernels.py",
+        "last[..., :1, :] * state + new", "new",
+        "chunks.py::test_a_linear_recurrence_runs_by_chunks[all stays]",
+    ),
     # -------------------------------------------------------------------------------------------------------- layers of experts
     _mutant(
         "pairs go back to other rows", "interpreters/torch/kernels.py",

@@ -52,6 +52,7 @@ WINDOW, SLOPES, CAP = "s - 3 < s' <= s", "θ_a (s' - s)", "κ tanh(q_bsea k_bs'e
 GATES = ("g_bsf = z_bsd G_df", "u_bsf = z_bsd U_df")
 ROUTED = ("r_bsx = Sm_x(z_bsd R_dx)", "g_bsxf = z_bsd G_xdf")
 SINK = (MASK, f"t_bss'a = {SCORES} + m_ss'")
+STATE = ("k_bsx = z_bsd K_dx", "q_bsx = z_bsd Q_dx", "v_bsf = z_bsd V_df", "a_bs = sigmoid(z_bsd A_d)")
 GROUPS = {
     "causal attention": attentions(
         (MASK, softmax(f"{SCORES} + m_ss'")),
@@ -103,6 +104,13 @@ GROUPS = {
          "y_bsea <- y_bsea sigmoid(n_bsa - σ_a)", ENDS[1]),
         weights=", σ_a",
     ),
+    "a linear recurrence": Group("model M(z_bsd) -> y_bsf causal in s:\n  weights K_dx, Q_dx, V_df, A_d", "bsdxf", (
+        (*STATE, "S_bsxf = a_bs S_{b(s - 1)xf} + k_bsx v_bsf", "return q_bsx S_bsxf"),
+        (*STATE, "S_bsxf = k_bsx v_bsf + S_{b(s - 1)xf} a_bs", "return S_bsxf q_bsx"),
+        (*STATE, "S_bsfx = a_bs S_{b(s - 1)fx} + v_bsf k_bsx", "return q_bsx S_bsfx"),
+        (*STATE, "S_bsxf = a_bs S_{b(s - 1)xf} + k_bsx v_bsf", "return q_bsx' S_bsx'f"),
+        (*STATE, "S_bsxf = a_bs S_{b(s - 1)xf} + k_bsx v_bsf", "y_bsf = q_bsx S_bsxf", "return y_bsf"),
+    )),
     "root mean square norm": layers(
         "y_bsd:\n  weights γ_d", "bsd",
         ("return γ_d z_bsd / sqrt(mean_d(z_bsd^2) + ε)",),

@@ -74,4 +74,4 @@ def test_flops_are_theirs(name: str) -> None:
 def test_flops_of_what_is_emitted_are_those_counted(name: str) -> None:
     """By torch's counter; those of sparse models are in `tests/test_sparse.py`."""
     toy = einformer.from_huggingface(config_of(name))
-    assert work(toy.build().eval(), torch.arange(2 * 11).reshape(2, 11)) == toy.flops(B=2, S=11)
+    assert work(toy.build().eval(), torch.arange(2 * 11).reshape(2, 11)) == toy.flops(B=2, S=11, convention="fast")

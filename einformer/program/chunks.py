@@ -136,7 +136,7 @@ class Chunking:
 
     def read_renamed(self, value: Value, recur: op.Recur) -> dict[str, str] | None:
         """The letters of the state that have another name where it is read at the position before; none where it is not."""
-        if not isinstance(value.operation, op.Gather) or value.operation.argument is not recur.so_far or recur.back != 1:
+        if not isinstance(value.operation, op.Gather) or value.operation.argument is not recur.so_far:
             return None
         before = add([Value(op.Turn(recur.letter), (), "integer"), Value(op.Constant(-1), (), "integer")])
         renamed, opened = dict[str, str](), self.scope.values.opened
