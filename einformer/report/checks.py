@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from einformer.errors import EinformerError
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.rules import EquationCount, count_flops, sum_counts, total
+from einformer.interpreters.count.rules import EquationCount, count_flops, sum_counts
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Name, Tensor
 from einformer.report.contents import Shape, shapes
@@ -57,14 +58,17 @@ def formulas_are_live(subject: Subject) -> Iterator[Check]:
 
 def flops_are_counted(subject: Subject) -> Iterator[Check]:
     """Compares numbers and formula with torch's own counter."""
+    from einformer.interpreters.count.symbols import Symbols
     from einformer.interpreters.torch import measure
 
-    whole, (tree, name) = total(part.flops for part in subject.formulas), (subject.model.spec.tree, subject.model.spec.name)
-    counts = count_flops(tree, name, Numbers(subject.legend), CONVENTIONS["fast"])
-    text, plan = sum(part.flops for part in subject.parts), sum_counts(counts)  # the plan may add a key to attention
-    theirs = measure.count_flops(subject.live, reads(subject.model, subject.legend))
-    yield _compare_numbers("FLOPs: by the text = by torch's FlopCounterMode", plan, theirs)
-    yield _compare_numbers(f"FLOPs: {subject.write(whole)}", _evaluate(whole, subject.legend) + plan - text, theirs)
+    model, plan = subject.model, CONVENTIONS["fast"]
+    count = functools.partial(count_flops, model.spec.tree, model.spec.name, convention=plan)
+    whole = sum_counts(count(Symbols(model.legend)))
+    theirs = measure.count_flops(subject.live, reads(model, subject.legend))
+    yield _compare_numbers(
+        "FLOPs: by the text = by torch's FlopCounterMode", sum_counts(count(Numbers(subject.legend))), theirs
+    )
+    yield _compare_numbers(f"FLOPs: {subject.write(whole)}", _evaluate(whole, subject.legend), theirs)
 
 
 def shapes_are_run(subject: Subject) -> Iterator[Check]:
