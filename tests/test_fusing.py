@@ -81,6 +81,20 @@ model M(z_bsd) -> z_bsd causal in s:
     assert error(torch.cat(steps, 1), expected) < 1e-12
 
 
+def test_a_product_has_no_name_that_a_module_has() -> None:
+    """`module` and `s` side by side would be `modules`, which every module has."""
+    text = """axes b, s, d, a
+model M(z_bsd) -> y_bsa causal in s:
+  weights module_da, s_da
+  p_bsa = z_bsd module_da
+  q_bsa = z_bsd s_da
+  return tanh(p_bsa) + q_bsa / 2
+"""
+    bound = einformer.parse(text).bind(D=4, A=3)
+    (array,) = inputs(bound)
+    assert error(built(bound, "fast")(torch.from_numpy(array)), bound.reference(array, weights=weights(bound))) < 1e-12
+
+
 LOSSES = {  # of scores y and targets t; is it one kernel?
     "mean_{bs}(lse_v y_bsv - y_{b s t_bs})": True,
     "mean_{bs}(-y_{b s t_bs} + lse_v y_bsv)": True,

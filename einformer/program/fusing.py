@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
-from einformer.language.weights import key
+from einformer.language.weights import TAKEN, key
 from einformer.program import operations as op
 from einformer.program.attending import Attending
 from einformer.program.chunks import Chunking
@@ -139,7 +139,7 @@ def merge_maps(function: Function, scope: Scope) -> Function:
     """A function in which the maps of one input are one product of which each is a part; what only chooses learns nothing."""
     reads, values, parts = count_reads(function), Values(scope.values.legend), dict[Value, Value]()
     differentiated = find_differentiated(function)
-    names_in_use, groups = {key(line.name) for line in function.weights}, defaultdict[object, list[Value]](list)
+    names_in_use, groups = {*TAKEN, *(key(line.name) for line in function.weights)}, defaultdict[object, list[Value]](list)
     lines = (line for line in function.lines if isinstance(line, Line) and not isinstance(line.value.operation, op.Recur))
     for value, linear in {value: linear for line in lines for value, linear in walk_maps(line.value, scope)}.items():
         if all(_is_single(weight, scope, reads) for weight in (*linear.weights, *linear.biases)):
