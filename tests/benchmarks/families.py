@@ -1,6 +1,7 @@
 """How fast are a small Llama and a small Mixtral beside transformers with SDPA, and with the experts that it chooses by itself?
+And models with states beside its chunks in PyTorch: gated delta rules with one attention, Mamba-2.
 
-float32, two threads, as in `gpt2`. `python -m tests.benchmarks llama mixtral`.
+float32, two threads, as in `gpt2`. `python -m tests.benchmarks llama mixtral qwen3_next mamba2`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig, MixtralConfig, PreTrainedConfig
+from transformers import (
+    AutoModelForCausalLM,
+    DynamicCache,
+    LlamaConfig,
+    Mamba2Config,
+    MixtralConfig,
+    PreTrainedConfig,
+    Qwen3NextConfig,
+)
 
 import einformer as ein
 from tests.benchmarks.gpt2 import ROUNDS, THREADS, Work, logits, rows, timed
@@ -36,9 +45,10 @@ class Family:
         return ein.from_huggingface(self.config.to_dict()).build().eval()
 
     def theirs(self) -> nn.Module:
-        """With SDPA."""
+        """With SDPA, where it has attention."""
         models: Any = AutoModelForCausalLM
-        module: nn.Module = models.from_config(self.config, attn_implementation="sdpa")
+        how = {"attn_implementation": "sdpa"} if hasattr(self.config, "num_attention_heads") else {}
+        module: nn.Module = models.from_config(self.config, **how)
         return module
 
     def tokens(self, batch: int, length: int) -> Tensor:
@@ -49,7 +59,20 @@ class Family:
 FAMILIES = {
     "llama": Family(LlamaConfig(intermediate_size=1408, **COMMON)),
     "mixtral": Family(MixtralConfig(intermediate_size=704, num_local_experts=8, num_experts_per_tok=2, **COMMON)),
-}
+    "qwen3_next": Family(
+        Qwen3NextConfig(
+            head_dim=64, linear_num_key_heads=4, linear_num_value_heads=8, linear_key_head_dim=64,
+            linear_value_head_dim=64, moe_intermediate_size=352, shared_expert_intermediate_size=704, num_experts=8,
+            num_experts_per_tok=2, **COMMON,
+        )
+    ),
+    "mamba2": Family(
+        Mamba2Config(
+            hidden_size=512, num_heads=16, head_dim=64, state_size=64, n_groups=1, num_hidden_layers=6, vocab_size=8000,
+            tie_word_embeddings=False, use_cache=False,
+        )
+    ),
+}  # fmt: skip
 
 
 def forward(family: Family, batch: int, length: int) -> dict[str, Work]:
@@ -114,5 +137,6 @@ def main(names: list[str]) -> None:
     """Every row of some families."""
     torch.set_num_threads(THREADS)
     for name in names:
-        for title, make in ROWS.items():
+        titles = [title for title in ROWS if name in ("llama", "mixtral") or "token" not in title]
+        for title, make in ((title, ROWS[title]) for title in titles):
             print("\n".join(rows(f"{name}: {title}", timed(make(FAMILIES[name]), ROUNDS))), flush=True)
