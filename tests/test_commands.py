@@ -254,7 +254,7 @@ OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python
 --kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
 --form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
 --context 7 --memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill
---stage 1/2"""
+--stage 1/2 --cache q8_0 --weights q8_0"""
 VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
 
 

@@ -248,27 +248,15 @@ def _fit(options: argparse.Namespace) -> int:
 
     answer, training = _read_target(options), not options.generation
     letter = options.solve or ("D" if options.parameters else "B")
+    _refuse(options, "without `--generation`", *["cache", "weights"] * training)
     if letter == "mesh":
         return _fit_mesh(options, answer)
     if options.parameters:
-        _refuse(
-            options,
-            "to `--parameters`",
-            "generation",
-            "cache",
-            "batch",
-            "seq",
-            "precision",
-            "recompute",
-            "mesh",
-            "shard",
-            "zero",
-        )
+        _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute", "mesh", "shard", "zero")
         fitted = fit.of_parameters(answer, parse_quantity(options.parameters, NUMBERS), letter, options.step)
     else:
         _refuse(options, "to `--memory`", "step")
         _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero")))
-        _refuse(options, "without `--generation`", *["cache", "weights"] * training)
         _refuse(options, "to a mesh", *["weights"] * (options.mesh is not None))
         _refuse(options, "without `--mesh`", *(("shard", "zero") if options.mesh is None else ()))
         _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))

@@ -99,7 +99,8 @@ def cut_stage(spec: Spec, name: str, legend: Legend, stage: Stage) -> Spec:
     )
     scalars = tuple(cutting.shift_scalar(scalar, put) for scalar in spec.scalars)
     layers = (cutting.cut() if other is layer else other for other in spec.layers)
-    return replace(spec, axes=axes, scalars=scalars, layers=tuple(map_expressions(other, put) for other in layers))
+    layers = (replace(map_expressions(other, put), body=map_right_sides(other.body, put)) for other in layers)
+    return replace(spec, axes=axes, scalars=scalars, layers=tuple(layers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,9 +145,9 @@ def map_in_turns(body: Body, f: Callable[[Equation, Indices], Equation], turning
 
 
 def map_expressions(layer: Layer, f: Callable[[Expression], Expression]) -> Layer:
-    """The layer with f applied to each right side, to how often its loops turn, and to the defaults of its weights."""
+    """The layer with f applied to the right side of each equation and to the defaults of its weights."""
     weights = tuple(replace(w, default=f(w.default)) if w.default is not None else w for w in layer.weights)
-    return replace(layer, weights=weights, body=map_right_sides(layer.body, f))
+    return replace(layer, weights=weights, body=map_equations(layer.body, lambda eq: replace(eq, right=f(eq.right))))
 
 
 def map_right_sides(body: Body, f: Callable[[Expression], Expression]) -> Body:
