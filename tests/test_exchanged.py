@@ -117,6 +117,8 @@ CASES = few([(name, RANKS[k % len(RANKS)]) for k, name in enumerate(PUBLISHED)],
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} on {case[1]}")
 def test_a_rank_of_a_large_mesh_exchanges_what_is_counted(case: tuple[str, int]) -> None:
     name, ranks = case
+    if name == "falcon_h1":
+        pytest.xfail("CommDebugMode loses the parent of a module that is called twice in one expression")
     model = einformer.from_huggingface(PUBLISHED[name])
     axes, letters = choose_map(model)
     assert letters

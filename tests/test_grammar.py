@@ -42,6 +42,7 @@ LIBRARY = replace(library(), layers=(*library().layers, *callable_layers(SHIPPED
 GENERATED_CALLABLE = frozenset((*strategies.LAYERS, *strategies.INSTANCES))
 WORDS = frozenset(("and", "or", "not", "mod"))
 BEYOND_THE_GRAMMAR = {
+    "E107": "a note stands beside the line that a grammar derives",
     "E104": "an operator without parentheses may derive in two ways; the parser refuses what a reader could take otherwise",
     "E002": "a grammar nests without end",
     "E201": "the axes of the library are a list",

@@ -36,7 +36,8 @@ def render(spec: Spec, convention: str) -> Spec:
     letters = translate(convention) if "S" in legend.letters else translate(convention) | own_letters(convention)
     theirs = {ours: letter for ours, letter in letters.items() if ours in legend.letters}
     others = legend.letters - theirs.keys() | _find_bare_names(spec)
-    names = theirs | _separate(sorted(others), set(theirs.values()))
+    indexed = {scalar.name for scalar in spec.scalars if scalar.indices}
+    names = theirs | _separate(sorted(others), {*theirs.values(), *(indexed - others)})
     result: Spec = _rename(spec, names, _name_indices(legend, convention, set(names.values())))
     return result
 
