@@ -457,7 +457,7 @@ MUTANTS = (
     _mutant(
         "a tie is forgotten", "language/weights.py",
         'if w.kind != "instance" and (w.default is None or w.optional)]', 'if w.kind != "instance"]',
-        "torch.py::test_plans_load_each_others_weights[llama_tied]",
+        "torch.py::test_gradients_of_both_plans_are_equal[llama_tied]",
     ),
     _mutant(
         "a least is not decided by minus infinity", "program/positions.py",
@@ -843,7 +843,7 @@ MUTANTS = (
     _mutant(
         "a label is an index beside a legend", "lint/letters.py",
         "return self.complete and bool(letters) and", "return not letters and",
-        "lint.py::test_a_subscript_without_a_letter_of_the_legend_is_a_label",
+        "lint_reading.py::test_greek_letters_of_a_legend_are_indices",
     ),
     _mutant(
         "a softmax is over any index of its axis", "lint/masks.py",
