@@ -49,6 +49,7 @@ CHUNKED = {
         f"a_bsg {PAST} + k_bsgn v_bsgu - k_bsgn p_bsgn' h_{{b(s - 1)gn'u}} + a_bsg k_bsgn h_{{b(s - 1)gn'u}} p_bsgn'",
         READ,
     ),
+    "its sum alone is subtracted": (f"{PAST} / 2 + k_bsgn v_bsgu - k_bsgn (sum_n' h_{{b(s - 1)gn'u}}) / 9", READ),
     "a prime in the sum": (f"a_bsg {PAST} + k_bsgn v_bsgu", "return q_bsgn' h_bsgn'u / 3"),
     "factors around": (f"a_bsg {PAST} + k_bsgn v_bsgu", "return q_bsgn h_bsgnu exp(a_bsg) / sqrt(N)"),
     "beside others": (f"a_bsg {PAST} + k_bsgn v_bsgu", "return v_bsgu + tanh(q_bsgn h_bsgnu) R_g"),
@@ -60,7 +61,7 @@ STEPS = {
         READ,
         "more than one product",
     ),
-    "another part of each key stays": (f"p_bsgn {PAST} + k_bsgn v_bsgu", READ, "differs otherwise"),
+    "another part of each key stays": (f"p_bsgn {PAST} + k_bsgn v_bsgu", READ, "differs along"),
     "it is not linear": (f"tanh({PAST}) + k_bsgn v_bsgu", READ, "neither times a number"),
     "its square": (f"a_bsg {PAST}^2 / 99 + k_bsgn v_bsgu", READ, "neither times a number"),
     "it is read by a map": (
@@ -79,8 +80,8 @@ STEPS = {
         "read elsewhere",
     ),
     "dropout": (f"a_bsg {PAST} + k_bsgn Dr(v_bsgu, 0.1)", READ, "all positions at once"),
+    "the state alone is summed": (f"a_bsg {PAST} + v_bsgu", "return sum_n h_bsgnu", "nothing multiplies"),
     "nothing stays": ("k_bsgn v_bsgu - k_bsgn p_bsgn' h_{b(s - 1)gn'u} / 9", READ, "nothing stays"),
-    "the state alone is summed": (f"a_bsg {PAST} + v_bsgu", "return sum_n h_bsgnu", "differs otherwise"),
 }
 
 

@@ -69,6 +69,24 @@ def test_a_text_in_capitals_is_read_back(name: str) -> None:
         assert read == theirs, convention
 
 
+def test_a_number_and_a_table_keep_two_letters() -> None:
+    """In the letters of PaLM positions are T, and the scalar T may not become W, of which there is a table."""
+    lines = """axes b, s, d, l, u, v
+scalars
+  T = 2
+  W_l = where(l < T, 1, 3)
+model M(z_bsd) -> z_bsd causal in s:
+  weights A_uv
+  for l < L:
+    z_bsd <- z_bsd / W_l + T
+  return z_bsd + sum_{uv} A_uv
+"""
+    ours = elaborate(Source("<text>", lines))[0]
+    theirs = render(ours, "palm")
+    assert len({scalar.name for scalar in theirs.scalars}) == 2
+    assert numbered(theirs) == numbered(ours)
+
+
 def test_a_number_of_a_layer_is_no_size() -> None:
     """S002 writes `m` for D, and a layer of this text has a number m."""
     ours = elaborate(text("phimoe"))[0]

@@ -15,7 +15,7 @@ from einformer.program import operations as op
 from einformer.program.kernels import Chunked
 from einformer.program.operations import Axes, Function, Line, Turns, Value, add, multiply
 from einformer.program.rewrite import Rewriting, Scope, walk
-from einformer.program.terms import ONE, Term, Terms, identity, spell, spell_factors
+from einformer.program.terms import ONE, Term, Terms, identity, spell
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,8 @@ class Chunking:
                 keys.append(key)
                 (gain if read else value).append(replace(rest.times(key, -ONE), number=rest.number))
                 probes += [probe] if probe is not None else []
+        if not query.powers:
+            return "nothing multiplies the state in the sum that reads it"
         if not decay or not value:
             return "nothing stays of the state, or nothing is added to it"
         if len({key.product for key in keys}) > 1 or len({identity((probe,)) for probe in probes}) > 1:
@@ -130,7 +132,7 @@ class Chunking:
         for factor, power in inside[0].powers.items() if len(inside) == 1 else ():
             renamed, rest = self.read_renamed(factor.value, recur), inside[0].without(factor)
             if renamed and power == 1 and {*renamed} == own and {*renamed.values()} == {*value.operation.letters}:
-                probe = _rename(multiply(spell_factors(rest)), {new: old for old, new in renamed.items()})
+                probe = _rename(spell(replace(rest, number=ONE)), {new: old for old, new in renamed.items()})
                 return None if self.reads_state(probe, recur) else Term(rest.number, {self.scope.values.sealed(probe): ONE})
         return None
 
@@ -161,8 +163,8 @@ class Chunking:
         if key is None or value is None or decay is None or probe is None or gain is None:
             return "its step cannot be computed for all positions at once"
         features, scales = [query, key, *[probe] * bool(chunk.gain)], [decay, *[gain] * bool(chunk.gain)]
-        if not all(summed <= {*side.axes} for side in features) or any(summed & {*side.axes} for side in (value, *scales)):
-            return "what stays of the state, or what is added to it, differs otherwise along what is summed"
+        if any(summed & {*side.axes} for side in (value, *scales)):
+            return "what stays of the state differs along what is summed"
         letter, *rest = (chunk.letters[x] for x in (recur.letter, *recur.so_far.axes) if chunk.letters[x] not in summed)
         apart = {x for side in (*features, *scales) for x in side.axes}
         shared = tuple(x for x in rest if x in apart and x != letter)

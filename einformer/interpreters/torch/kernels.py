@@ -541,11 +541,10 @@ class KernelEmitter(Emitter):
     def chunk(self, kernel: Chunked) -> Code:
         """A recurrence on (shared, positions, features)."""
         self.context.helpers["chunked"] = None
-        texts = [self.lay_rows(kernel, kernel.query, kernel.summed), self.lay_rows(kernel, kernel.key, kernel.summed)]
-        texts.append(self.lay_rows(kernel, kernel.value, kernel.put))
-        texts += [f"decay={self.lay_rows(kernel, kernel.decay)}"] if kernel.decay is not None else []
-        texts += [f"probe={self.lay_rows(kernel, kernel.probe, kernel.summed)}"] if kernel.probe is not None else []
-        texts += [f"gain={self.lay_rows(kernel, kernel.gain)}"] if kernel.gain is not None else []
+        sides = ((kernel.query, kernel.summed), (kernel.key, kernel.summed), (kernel.value, kernel.put))
+        texts = [self.lay_rows(kernel, side, last) for side, last in sides]
+        more = (("decay", kernel.decay, None), ("probe", kernel.probe, kernel.summed), ("gain", kernel.gain, None))
+        texts += [f"{name}={self.lay_rows(kernel, side, last)}" for name, side, last in more if side is not None]
         text, sizes = f"chunked({', '.join(texts)})", ", ".join(map(self.context.size, kernel.put))
         opened = "[..., 0]" if not kernel.put else f".unflatten(-1, ({sizes}))" if len(kernel.put) > 1 else ""
         return Code(text + opened, (*kernel.shared, kernel.letter, *kernel.put))
