@@ -465,6 +465,11 @@ MUTANTS = (
         "causality.py::test_what_reads_the_future_is_refused[min does not skip minus infinity]",
         "causality.py::test_what_is_causal_is_accepted[min skips infinity]",
     ),
+    _mutant(
+        "what is changed under other letters has those", "program/lowering.py",
+        "        labels = self.names[line.name].labels\n", "        labels = line.labels\n",
+        "interpreters.py::test_a_loop_changes_an_axis_under_other_letters[(hi)-e-fast]",
+    ),
     # ------------------------------------------------------------------------------------------------- recurrences by chunks
     _mutant(
         "a state that is read twice runs by chunks", "program/chunks.py",
@@ -532,6 +537,11 @@ MUTANTS = (
         "a sum is zero where one term is", "program/needs.py",
         "Support(either(*(part.nonzero for part in parts))", "Support(both(*(part.nonzero for part in parts))",
         "conventions.py::test_experts_compute_where_their_weight_is_not_zero[(Pick(r_bsx) + t_bsx) g_bsxf O_xfd-5]",
+    ),
+    _mutant(
+        "letters of a group in another order are the same", "program/operations.py",
+        "(len(old) == 1 or [*map(axis_of, old)] == [*map(axis_of, new)])", "(True or axis_of)",
+        "interpreters.py::test_what_is_chosen_of_a_group_is_not_chosen_of_its_other_order[ih]",
     ),
     # ---------------------------------------------------------------------------- what decoding keeps, and how it goes on (R10)
     _mutant(

@@ -33,6 +33,8 @@ ORDERS = {  # how often, in percent
     "experts over the sum of their weights": 40,
     "as far back as the turn": 50,
     "a scalar that is called like an index": 20,
+    "a group in another order": 50,
+    "a merged axis changed by <-": 40,
 }
 NAMES = (  # of Python, of torch, of what is emitted, and of the letters in which a primed index is spelled there
     "in", "is", "type", "len", "float", "self", "torch", "nn", "to", "train", "cache", "forward", "generate", "layout",

@@ -578,7 +578,10 @@ class _Body:
             else:
                 merged = self.define((*rest, group), self.read(value))
                 self.values.remove(merged)
-                self.define(value.letters, f"tanh({self.read(merged)})")
+                other = {group: "(ae)" if group == "(ea)" else "(ea)"} if self.file.does("a group in another order") else {}
+                if self.file.does("a merged axis changed by <-"):
+                    self.line(f"{self.read(merged, other)} <- {self.read(merged, other)} / 2 + {self.read(value)}")
+                self.define(value.letters, f"tanh({self.read(merged, other)})")
 
     def split(self) -> None:
         """`q_bsea = p_{bs(ae)}`, where d is a and e."""

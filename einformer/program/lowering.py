@@ -129,10 +129,10 @@ class Body:
 
     def keep_letters(self, equation: Equation, line: Line) -> Line:
         """A tensor that `<-` changes keeps the letters under which it was defined."""
-        known = self.names.get(line.name, line)
-        if equation.relation != "<-" or [*map(len, known.labels)] != [*map(len, line.labels)]:
+        if equation.relation != "<-":
             return line
-        return replace(line, value=relabel(line, known.labels, equation.span), labels=known.labels)
+        labels = self.names[line.name].labels
+        return replace(line, value=relabel(line, labels, equation.span), labels=labels)
 
     def count_version(self, name: str) -> tuple[str, int]:
         """`z`, then `z_2` in as many loops."""

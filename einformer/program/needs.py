@@ -121,7 +121,7 @@ def letters_read(value: Value) -> dict[str, str]:
     """Of the letters of what a view, a gather or a spread reads those that are still one, with the letters that they are."""
     match value.operation:
         case op.View(_, old, new):
-            pairs = ((one, other) for one, other in zip(old, new, strict=True) if len(one) == len(other))
+            pairs = ((one, other) for one, other in zip(old, new, strict=True) if op.renames(one, other))
             return {inner: outer for one, other in pairs for inner, outer in zip(one, other, strict=True)}
         case op.Gather(_, slots):
             single = ((slot.label[0], slot.number.operation) for slot in slots if len(slot.label) == 1)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from einformer.language.calls import axis_of
 from einformer.language.primitives import COMPARISONS, CONSTANTS, NUMERIC, primitive
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
@@ -134,7 +133,7 @@ class Reader:
 
     def viewed(self, old: Label, new: Label) -> Iterator[tuple[str, Linear]]:
         """The numbers of the letters of an axis that becomes another: `(ae)` is a H + e."""
-        if len(old) == len(new) and (len(old) == 1 or [*map(axis_of, old)] == [*map(axis_of, new)]):
+        if op.renames(old, new):
             yield from ((one, Linear.index(other)) for one, other in zip(old, new, strict=True) if one != other)
         else:
             total: Linear | None = Linear.number(0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from einformer.errors import NOWHERE, Span
+from einformer.language.calls import axis_of
 from einformer.language.primitives import PRIMITIVES, Primitive, row_of
 from einformer.language.tree import Equation, Loop
 
@@ -335,6 +336,11 @@ def _replace(part: Any, new: Callable[[Value], Value]) -> Any:
 def join_labels(labels: Iterable[Label]) -> Axes:
     """The letters of several axes, in order."""
     return tuple(letter for label in labels for letter in label)
+
+
+def renames(old: Label, new: Label) -> bool:
+    """Does each letter of an axis become one other? A group of other axes, or in another order, splits it elsewhere."""
+    return len(old) == len(new) and (len(old) == 1 or [*map(axis_of, old)] == [*map(axis_of, new)])
 
 
 def index(letter: str) -> Value:
