@@ -139,8 +139,9 @@ class Row(NamedTuple):
 
 SLIPS = {
     # ------------------------------------------------------------------------------------------------ norms
-    "a mean over positions": Row("pow(2).mean(dim=-1, keepdim", "pow(2).mean(dim=1, keepdim", "E771"),
-    "a mean without its axis": Row("mean(dim=-1, keepdim=True)\n    n_", "mean(dim=-1)\n    n_", "E773"),
+    "a mean over positions": Row("pow(2).mean(dim=-1, keepdim", "pow(2).mean(dim=1, keepdim",
+                                            "", "an axis of length 1 meets any other"),
+    "a mean without its axis": Row("mean(dim=-1, keepdim=True)\n    n_", "mean(dim=-1)\n    n_", "E771"),
     "a gain of another layer": Row("(m_bs1 + eps) * gain_d", "(m_bs1 + eps) * self.gain_e", "", "one letter is no suffix"),
     # -------------------------------------------------------------------------------------------- attention
     "a head for a group": Row('"bsd,dge->bsge", z_bsd, self.K_dge', '"bsd,dge->bsge", z_bsd, self.Q_dgje', "E772"),
@@ -165,20 +166,24 @@ SLIPS = {
     "a projection of the keys' heads": Row('"bsgje,gjed->bsd", y_bsgje', '"bsgje,gjed->bsd", k_bsge', "E772"),
     "a projection that is transposed": Row('"bsgje,gjed->bsd"', '"bsgje,dgje->bsd"', "E772"),
     "an embedding of another table": Row("E_vd[x_bs] *", "self.P_sd[x_bs] *", "", "any table may be looked up"),
-    "an embedding that is turned": Row("E_vd[x_bs] *", "E_vd.T[x_bs] *", "E771"),
-    "a causal mask over features": Row("torch.ones(S, T)", "torch.ones(S, D)", "E771"),
+    "an embedding that is turned": Row("E_vd[x_bs] *", "E_vd.T[x_bs] *", "", "a look-up is not followed"),
+    "a causal mask over features": Row("torch.ones(S, T)", "torch.ones(S, D)", "", "tensors made of sizes are not followed"),
     # ---------------------------------------------------------------------------------------- heads by views
     "heads that are never moved": Row("k_proj(z_bsd).view(B, S, self.G, self.E).transpose(1, 2)",
-                                      "k_proj(z_bsd).view(B, S, self.G, self.E)", "E771"),
+                                      "k_proj(z_bsd).view(B, S, self.G, self.E)", "", "a view is not followed"),
     "a view into heads before positions": Row("k_proj(z_bsd).view(B, S, self.G, self.E).transpose(1, 2)",
-                                              "k_proj(z_bsd).view(B, self.G, S, self.E)", "E774"),
-    "heads that are not moved back": Row("y_bgse.transpose(1, 2).contiguous()", "y_bgse.contiguous()", "E774"),
-    "features moved back for heads": Row("y_bgse.transpose(1, 2).contiguous()", "y_bgse.transpose(2, 3).contiguous()", "E774"),
+                                              "k_proj(z_bsd).view(B, self.G, S, self.E)", "", "a view is not followed"),
+    "heads that are not moved back": Row("y_bgse.transpose(1, 2).contiguous()", "y_bgse.contiguous()",
+                                            "", "a view is not followed"),
+    "features moved back for heads": Row("y_bgse.transpose(1, 2).contiguous()", "y_bgse.transpose(2, 3).contiguous()",
+                                            "", "a view is not followed"),
     "keys and values exchanged": Row("(q_bgse, k_bgse, v_bgse, is", "(q_bgse, v_bgse, k_bgse, is", "", "the axes are the same"),
-    "sizes in another order": Row("B, S, D = z_bsd.shape\n        q_bgse", "S, B, D = z_bsd.shape\n        q_bgse", "E777"),
+    "sizes in another order": Row("B, S, D = z_bsd.shape\n        q_bgse", "S, B, D = z_bsd.shape\n        q_bgse",
+                                            "", "sizes are not followed"),
     # ---------------------------------------------------------------------------------------------- experts
     "a router over positions": Row("r_bsx.softmax(dim=-1)", "r_bsx.softmax(dim=1)", "", "weights of positions may be meant"),
-    "the best positions": Row("torch.topk(p_bsx, self.K, dim=-1)", "torch.topk(p_bsx, self.K, dim=1)", "E771"),
+    "the best positions": Row("torch.topk(p_bsx, self.K, dim=-1)", "torch.topk(p_bsx, self.K, dim=1)",
+                                            "", "`topk` is not followed"),
     "shares that add up over positions": Row("top_bsk.sum(dim=-1, keepdim=True)", "top_bsk.sum(dim=1, keepdim=True)", "",
                                              "an axis of length 1 meets any other"),
     "shares that keep no axis": Row("top_bsk.sum(dim=-1, keepdim=True)", "top_bsk.sum(dim=-1)", "E773"),
@@ -187,7 +192,8 @@ SLIPS = {
     "a gate at the features": Row("h_bsxf * gate_bsx[..., None]", "h_bsxf * gate_bsx[:, :, None]", "E773"),
     "an expert's weights transposed": Row('"bsxf,xfd->bsd"', '"bsxf,xdf->bsd"', "E772"),
     "experts that are not summed": Row('"bsxf,xfd->bsd"', '"bsxf,xfd->bsxd"', "E771"),
-    "a load of positions": Row("gt(0).float().mean(dim=(0, 1))", "gt(0).float().mean(dim=(0, 2))", "E773"),
+    "a load of positions": Row("gt(0).float().mean(dim=(0, 1))", "gt(0).float().mean(dim=(0, 2))",
+                                            "", "the axes are the same, one letter is no suffix"),
     # ------------------------------------------------------------------------------------------ state space
     "a step at the states": Row("delta_bsd[..., None] * self.A_dn", "delta_bsd[..., None, :] * self.A_dn", "E773"),
     "an input at the features": Row("b_bsn[:, :, None, :]", "b_bsn[:, :, :, None]", "E773"),
@@ -198,5 +204,5 @@ SLIPS = {
     "a loss over positions": Row("y_bsv.log_softmax(dim=-1)", "y_bsv.log_softmax(dim=1)", "",
                                   "scores of positions may be meant"),
     "targets that keep an axis": Row(".gather(-1, target_bs[..., None]).squeeze(-1)", ".gather(-1, target_bs[..., None])",
-                                     "E771"),
+                                     "", "`gather` is not followed"),
 }  # fmt: skip

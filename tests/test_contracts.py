@@ -33,7 +33,7 @@ import einformer as ein
 from einformer import EinformerError
 from einformer.contracts import switch
 from einformer.contracts.decorator import agree
-from einformer.lint.python.suffixes import select_suffixed
+from einformer.contracts.suffixes import select_suffixed
 from tests.refusals import refuses
 
 contract: Any = ein.contract  # of functions that are made on the spot

@@ -89,17 +89,13 @@ p_bsx = r_bsx.softmax(-1)
 l_x = p_bsx.sum((0, 1))
 n_bs = einsum("bsx->bs", p_bsx)
 """,
-    "a name that spells an axis": """
-def f(x_bgse: Float[Tensor, "b g s e"]) -> Float[Tensor, "b g s e"]:
-    y_bgsji = turned(x_bgse)
-    return y_bgsji
-""",
     "einops": """
 z_bse = reduce(y_bsae, "b s a e -> b s e", "sum")
 q_bsd = repeat(q_sd, "s d -> b s d", b=B)
 """,
 }
-KNOWN = """import torch, math
+KNOWN = """# axes: b s d a e g j k t x v i f n r c
+import torch, math
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import einsum

@@ -26,7 +26,7 @@ LEFT_OUT = {
         "einformer.targets",
         "einformer.architectures",
         "einformer.language.check",
-        "einformer.lint.python",
+        "einformer.lint.names",
     ),
     "check gpt2": (
         *LIBRARIES,

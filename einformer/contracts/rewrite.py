@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from einformer.lint.python.suffixes import find_axis_letters, select_suffixed
+from einformer.contracts.suffixes import find_axis_letters, select_suffixed
 
 NAME = "__einformer__"  # the module `frames`, in the rewritten one
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

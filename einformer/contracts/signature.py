@@ -9,10 +9,10 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from einformer.contracts.annotations import read_annotation
+from einformer.contracts.suffixes import select_suffixed
 from einformer.contracts.tree import Contract, Item, Size
 from einformer.errors import EinformerError, fail
 from einformer.language.names import find_closest
-from einformer.lint.python.suffixes import select_suffixed
 
 _OWNERS = ("self", "cls")
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

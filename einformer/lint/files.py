@@ -41,16 +41,16 @@ def _check_notes_text(source: Source, document: Document, chosen: Settings) -> C
 
 # Raises EinformerError E801 if the text is not Python.
 def _check_python(source: Source, chosen: Settings) -> Checked:
-    from einformer.lint import python  # takes as long to load as a note to be read
-    from einformer.lint.python.docstrings import read_docstrings
+    from einformer.lint.docstrings import read_docstrings  # take as long to load as a note to be read
+    from einformer.lint.names import check_names
 
     try:
-        reading, spoken = python.check_names(source), read_docstrings(source)
+        (wrong, count), spoken = check_names(source, chosen.legend), read_docstrings(source)
     except (SyntaxError, ValueError) as error:
         raise fail(
             "E801", f"`{source.name}` is not Python: {error}", Span(source, 0, 1), fix="a file that Python reads"
         ) from error
-    names = Checked(source, tuple(reading.findings), names=reading.names)
+    names = Checked(source, wrong, names=count)
     return merge([names, _check_notes_text(source, spoken, chosen)], source)
 
 

@@ -1,5 +1,7 @@
 """Functions whose variables carry their shapes, as Shazeer writes them."""
 
+# axes: b, s t: S, d a e f
+
 import math
 
 import torch

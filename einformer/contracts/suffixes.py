@@ -16,14 +16,11 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Iterator
 
-from einformer.lint.python.axes import ONE, SECOND, Axis, Shape, are_kin, drop_positions
-
 _LETTER = re.compile(r"[A-Za-z][2-9]?|1")
 _NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # a single letter is not a suffix: `loss_a`, `pos_x`
 _ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*|[A-Z]{2,})")  # the letters of a contract
 _AXES = frozenset("abcdefghjklmnstuvxy")  # the notes use these; most words hold another letter
 _LEGEND = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*[A-Za-z(]")
-_PRIMED = re.compile(r"\b(?P<letter>[A-Za-z][2-9]?) is (?P<axis>[A-Za-z])'(?!\w)")  # as the emitted files say it
 _CONTRACT = re.compile(r"\s*\w+_\w+(\s*,\s*\w+)*\s*->\s*\w+_\w+(\s*,\s*\w+)*\s*")
 _WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only where nothing spells the suffix as axes
     """
@@ -46,23 +43,11 @@ _WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only wher
 
 
 def find_axis_letters(tree: ast.Module, text: str) -> frozenset[str]:
-    """Returns the letters that the file uses for axes, and the suffixes that it spells as axes. `f'`: f is another letter
-    of e.
-    """
+    """Returns the letters that the file uses for axes, and the suffixes that it spells as axes."""
     rules = (_read_calls, _read_equations, _read_annotations, _read_contracts, _read_sizes)
     return frozenset(
         {*_read_comments(tree, text), *(letter for node in ast.walk(tree) for rule in rules for letter in rule(node))}
     )
-
-
-def axes_of_name(name: str, known: frozenset[str]) -> Shape | None:
-    """Returns the axes of a name, `q_bsea`, or None if its suffix is a word or has unknown letters."""
-    match = _NAME.fullmatch(name)
-    suffix = match["suffix"] if match else ""
-    parts = split_suffix(suffix)
-    if not parts or len(parts) - len(set(parts)) > 1 or not _are_axes(suffix, [part for part in parts if part != "1"], known):
-        return None
-    return drop_positions(tuple(ONE if part == "1" else (part + SECOND if part + SECOND in known else part,) for part in parts))
 
 
 def select_suffixed(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
@@ -98,18 +83,14 @@ def split_suffix(suffix: str) -> list[str]:
     return _LETTER.findall(suffix)
 
 
-def read_annotation(node: ast.expr | None) -> Shape | None:
-    """Returns the axes of `Float[Tensor, "b s d"]` or `ein.contracts.T["bsd"]`. Names of several letters are letters too."""
+def read_annotation(node: ast.expr | None) -> list[str]:
+    """Returns the letters of `Float[Tensor, "b s d"]` or `ein.contracts.T["bsd"]`, or nothing."""
     match node:
         case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(text))])):
-            parts = text.split()
+            return text.split()
         case ast.Subscript(value=ast.Attribute(attr="T"), slice=ast.Constant(value=str(text))):
-            parts = split_suffix(text)
-        case _:
-            return None
-    if any("*" in part or "..." in part for part in parts):
-        return None
-    return tuple(ONE if part == "1" else None if not part.isidentifier() or part == "_" else (part,) for part in parts)
+            return split_suffix(text)
+    return []
 
 
 def read_einsum(text: str, spaced: bool) -> tuple[list[list[str]], list[str]] | None:
@@ -119,19 +100,6 @@ def read_einsum(text: str, spaced: bool) -> tuple[list[list[str]], list[str]] | 
         return None
     read = str.split if spaced else lambda term: list(term.replace(" ", ""))
     return [read(term) for term in left.split(",")], read(right)
-
-
-def read_pattern(text: str) -> tuple[list[Axis], list[Axis]] | None:
-    """Returns both sides of a pattern of einops, `b s (a e) -> b a s e`. Returns None for an ellipsis or nested brackets."""
-    left, arrow, right = text.partition("->")
-    if not arrow or "." in text:
-        return None
-    return _read_side(left), _read_side(right)
-
-
-def _read_side(text: str) -> list[Axis]:
-    groups = re.findall(r"\(([^()]*)\)|(\S+)", text)
-    return [tuple(inner.split()) if not alone else ONE if alone == "1" else (alone,) for inner, alone in groups]
 
 
 # `einsum("bsd,dea->bsea", z_bsd, Q_dea)`, where a name has the letters of its term.
@@ -166,8 +134,7 @@ def _read_equations(node: ast.AST) -> Iterator[str]:
 def _read_annotations(node: ast.AST) -> Iterator[str]:
     match node:
         case ast.arg(arg=name, annotation=written) | ast.AnnAssign(target=ast.Name(id=name), annotation=written):
-            shape = read_annotation(written)
-            parts = [part for axis in shape or () for part in axis or ()]
+            parts = read_annotation(written)
             if len(parts) > 1 and parts == _read_suffix(ast.Name(name)):
                 yield from (*parts, "".join(parts))
 
@@ -195,9 +162,6 @@ def _read_comments(tree: ast.Module, text: str) -> Iterator[str]:
         for one, other in itertools.pairwise(matches):
             if one and other:
                 yield from (one["letter"], other["letter"])
-        for match in _PRIMED.finditer("\n".join(lines)):
-            if not are_kin(match["letter"], match["axis"]):
-                yield from (match["letter"], match["letter"] + SECOND)
 
 
 # `B, S, D = z_bsd.shape`
