@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.count.exchanges import Exchange
     from einformer.interpreters.count.rules import CacheBytes, Memory, Phase, Recompute
     from einformer.interpreters.count.table import Summary
+    from einformer.interpreters.diagram import Drawing
     from einformer.interpreters.torch import measure as torch_measure
     from einformer.interpreters.torch.generate import Decodes
     from einformer.interpreters.torch.module import Recipe, _Door
@@ -173,6 +174,15 @@ class Specification:
 
         return print_latex(self.written, letters, form)
 
+    def draw(self, width: int = 1600) -> Drawing:
+        """Returns an SVG of its equations and of the layers that it calls, side by side in at most so many pixels.
+
+        Of one layer: `spec["MLP"].draw()`. A notebook shows it as a picture.
+        """
+        from einformer.interpreters import diagram
+
+        return diagram.draw(self.written, self.tree, self.name, Legend.of(self.tree), width)
+
     def without(self, *weights: str) -> Specification:
         """Returns the specification without some of its optional weights, `"CausalAttention.α"`. A weight with a default
         is tied to it.
@@ -309,6 +319,12 @@ class Model:
         from einformer.language.difference import difference
 
         return difference(self.spec.written, other.spec.written, (self.legend, other.legend))
+
+    def draw(self, width: int = 1600) -> Drawing:
+        """Returns an SVG of its equations, as that of a specification, with its sizes as the shapes."""
+        from einformer.interpreters import diagram
+
+        return diagram.draw(self.spec.written, self.spec.tree, self.spec.name, self.legend, width)
 
     def size(self, letter: str) -> int:
         """Returns the number of a size letter. Raises EinformerError E601."""

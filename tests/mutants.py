@@ -1159,4 +1159,15 @@ MUTANTS = (
         "    if failed:\n", "    if failed and error:\n",
         "ranks.py::test_what_one_rank_does_wrong_is_an_error_on_all",
     ),
+    # ------------------------------------------------------------------------------------------------------------- pictures
+    _mutant(
+        "an arrow comes from the first operand alone", "interpreters/diagram.py",
+        "for operand in value.operands for source", "for operand in value.operands[:1] for source",
+        "draw.py::test_arrows_are_what_equations_read",
+    ),
+    _mutant(
+        "a box stands beside what it reads", "interpreters/diagram.py",
+        "max((source.row + 1 for source", "max((source.row for source",
+        "draw.py::test_arrows_are_what_equations_read",
+    ),
 )  # fmt: skip

@@ -80,8 +80,8 @@ def process(*arguments: str, stdin: bytes = b"", **environment: str) -> Answer:
 # --------------------------------------------------------------------------------------------------------- the surface
 
 
-COMMANDS = ["report", "count", "fit", "plan", "plot", "diff", "list", "check", "latex", "source", "program", "generate"]
-COMMANDS += ["explain", "lint", "run", "notes", "claims", "errata"]
+COMMANDS = ["report", "count", "fit", "plan", "plot", "draw", "diff", "list", "check", "latex", "source", "program"]
+COMMANDS += ["generate", "explain", "lint", "run", "notes", "claims", "errata"]
 
 
 def test_the_commands(run: Callable[..., Answer]) -> None:
@@ -136,6 +136,7 @@ WITH_TARGET = [
     "fit --memory 1GB",
     "plan --devices 1",
     "plot --out x.svg",
+    "draw --out y.svg",
     "source",
     "program",
     "latex",
@@ -207,6 +208,7 @@ IGNORED = [
     "plan gpt2 --devices 0",
     "plan gpt2 --devices 2 --work decode --recompute full",
     "plan gpt2 --devices 2 --json --rows 3",
+    "draw gpt2 --width 0 --out x.svg",
     "plot gpt2 --kind flops --device t4 --out x.svg",
     "plot gpt2 --kind memory --convention kaplan --out x.svg",
     "plot gpt2 --kind roofline --recompute full --out x.svg",
@@ -241,6 +243,7 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
     f"fit {TINY} --memory 500KB --mesh dp=2 --shard dp:b",
     *(f"plan {TINY} {mode}" for mode in ("--devices 4", "--mesh tp=3 --batch 4", "--devices 2 --work decode")),
     f"plot {TINY} --out x.svg --kind flops",
+    f"draw {TINY} --out x.svg",
     *(f"source {TINY} {mode}" for mode in ("", "--text", "--check", "--mesh tp=3 --shard tp:f", "--stage 0/2")),
     f"generate {TINY} --tokens 8 --temperature 1",
     *(f"latex gpt2 {mode}" for mode in ("", "--form matrix", "--letters s001")),
@@ -254,7 +257,7 @@ OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python
 --kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
 --form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
 --context 7 --memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill
---stage 1/2 --cache q8_0 --weights q8_0"""
+--stage 1/2 --cache q8_0 --weights q8_0 --width 700"""
 VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
 
 

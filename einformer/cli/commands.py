@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.count.conventions import Work
     from einformer.interpreters.count.roofline import TimeBound
     from einformer.language.binding import Given
-    from einformer.objects import Model
+    from einformer.objects import Model, Specification
     from einformer.report.shipped import Architecture
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -131,8 +131,7 @@ def _latex(options: argparse.Namespace) -> int:
     from einformer.notes import rendering
 
     specification = _read_target(options).spec
-    if options.layer and options.layer not in specification.layers:
-        options.misuse(f"no layer `{options.layer}` in {options.target}; there are {', '.join(specification.layers)}")
+    _check_layer(options, specification)
     text = rendering.print_latex(specification.written, options.letters, options.form, options.layer)
     return _print(options, text, latex=text)
 
@@ -344,11 +343,7 @@ def _plot(options: argparse.Namespace) -> int:
     from einformer.objects import choose_rows, refuse_missing
     from einformer.report import plot
 
-    path = pathlib.Path(options.out or f"{pathlib.PurePath(options.target).stem or 'model'}.png")
-    if path.suffix not in plot.FORMATS:
-        options.misuse(f"`{path}` is none of {', '.join(plot.FORMATS)}")
-    if not options.out and path.exists():
-        options.misuse(f"`{path}` exists already; `--out {path}` replaces it")
+    path = _choose_path(options, *plot.FORMATS)
     _refuse(options, f"to `--kind {options.kind}`", *_UNREAD.get(options.kind, ()))
     model = _read_target(options)
     refuse_missing(model)
@@ -362,6 +357,34 @@ def _plot(options: argparse.Namespace) -> int:
         path,
     )
     return _print(options, str(path), kind=options.kind, file=str(path))
+
+
+def _draw(options: argparse.Namespace) -> int:
+    from einformer.report import plot
+
+    path, model = _choose_path(options, ".svg"), _read_target(options)
+    if options.layer:
+        _check_layer(options, model.spec)
+        model = replace(model, spec=model.spec[options.layer])
+    drawing = model.draw(options.width)
+    with plot.open_whole(path) as beside:
+        beside.write_text(drawing, encoding="utf-8")
+    return _print(options, str(path), file=str(path))
+
+
+# The first format is that of a file that has the name of the target.
+def _choose_path(options: argparse.Namespace, *formats: str) -> pathlib.Path:
+    path = pathlib.Path(options.out or f"{pathlib.PurePath(options.target).stem or 'model'}{formats[0]}")
+    if path.suffix not in formats:
+        options.misuse(f"`{path}` is none of {', '.join(formats)}")
+    if not options.out and path.exists():
+        options.misuse(f"`{path}` exists already; `--out {path}` replaces it")
+    return path
+
+
+def _check_layer(options: argparse.Namespace, specification: Specification) -> None:
+    if options.layer and options.layer not in specification.layers:
+        options.misuse(f"no layer `{options.layer}` in {options.target}; there are {', '.join(specification.layers)}")
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -586,6 +609,7 @@ RUN: dict[str, Callable[[argparse.Namespace], int]] = {
     "fit": _fit,
     "plan": _plan,
     "plot": _plot,
+    "draw": _draw,
     "source": _write_source,
     "program": _program,
     "diff": _diff,

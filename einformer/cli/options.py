@@ -140,7 +140,7 @@ LETTERS = _make_option(
     choices=conventions(),
     metavar="NAME",
 )
-LAYER = _make_option("--layer", "Print one layer. Default: all.", metavar="NAME")
+LAYER = _make_option("--layer", "Show one layer. Default: all.", metavar="NAME")
 FORM = _make_option(
     "--form", "Write equations in indices or in matrices. Default: the form of the document.", choices=("index", "matrix")
 )
@@ -314,6 +314,20 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 PRECISION,
                 RECOMPUTE,
                 CONVENTION,
+            ),
+        ),
+        Command(
+            "draw",
+            "Draw the equations as a picture.",
+            "Draw a model and its layers: a box for each equation, an arrow for each tensor that it reads, with its shape.",
+            (
+                TARGET,
+                SET,
+                LAYER,
+                _make_option("--out", "Write a .svg file. Default: the name of the target, .svg.", metavar="FILE"),
+                _make_option(
+                    "--width", "Put layers side by side in so many pixels. Default: 1600.", type=_read_count, default=1600
+                ),
             ),
         ),
         Command(

@@ -79,7 +79,7 @@ def plot(subject: Subject, kind: str, path: Path) -> None:
     drawn = list(KINDS.values()) if kind == "all" else [KINDS[kind]]
     with matplotlib.rc_context(_STYLE):
         figure = _make_figure(subject, drawn)
-        with _open_whole(path) as beside:
+        with open_whole(path) as beside:
             figure.savefig(beside, format=path.suffix[1:], dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
@@ -93,9 +93,9 @@ def _make_figure(subject: Subject, drawn: list[Callable[[Axes, Subject], None]])
     return figure
 
 
-# A file beside the target, which replaces it once it is complete.
 @contextlib.contextmanager
-def _open_whole(path: Path) -> Iterator[Path]:
+def open_whole(path: Path) -> Iterator[Path]:
+    """Opens a file beside the target, which replaces it once it is complete."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield beside

@@ -1,0 +1,697 @@
+"""Draws a program as SVG: a box for each equation, an arrow for each tensor that it reads, the residual stream in the middle.
+
+A layer is a panel of its own. Boxes stand in rows by what they read, as in Sugiyama, Tagawa and Toda 1981; a loop is a frame
+with rows of its own. Nothing is drawn that the program does not say: arrows follow its values, colours its operations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from einformer.errors import Span
+from einformer.language.printer import Printer
+from einformer.language.sizes import Legend
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Spec, Sum
+from einformer.language.walk import equations
+from einformer.program import operations as op
+from einformer.program.lowering import lower
+from einformer.program.operations import Function, Line, Turns, Value
+from einformer.program.rewrite import list_lines, walk_values
+
+Kind = Literal["end", "layer", "softmax", "linear", "product", "lookup", "pointwise", "sum", "way"]
+
+# Okabe and Ito's colours, which the colour-blind can tell apart, and what they stand for: the first that a box holds.
+COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "layer": ("#009E73", "layer"),
+        "softmax": ("#D55E00", "softmax"),
+        "linear": ("#0072B2", "contraction with a weight"),
+        "product": ("#E69F00", "contraction"),
+        "lookup": ("#CC79A7", "look-up of a weight"),
+        "pointwise": ("#888888", "element by element"),
+    }
+)
+_LETTER, _SMALL = 7.4, 5.6  # widths of letters on the line and off it, in pixels like all that follows
+_HIGH, _PAD = 26, 9  # a box of one line, and the space beside its text
+_ROW, _BESIDE, _WAY = 42, 22, 8  # between rows, between boxes of a row, half of what an arrow takes that passes a row
+_MARGIN, _HEAD = 16, 52  # around a panel, for its head
+_STRAIGHT = 15  # as far down as an arrow has a label beside it
+_RADIUS = 10  # of a sum
+_KEY = 190  # the width of an entry of the key
+_DOWN, _UP, _END = "\ue000", "\ue001", "\ue002"  # around what stands below the line, or above it
+
+
+class _Formulas(Printer):
+    """Spells equations with subscripts and powers off the line."""
+
+    signs = MappingProxyType({"<=": "≤", ">=": "≥", "!=": "≠", "<-": "←", "->": "→", "==": "="})
+
+    def number(self, value: float) -> str:
+        return super().number(value).replace("inf", "∞")
+
+    def subscript(self, slots: Sequence[Expression]) -> str:
+        text = super().subscript(slots)[1:]
+        return f"{_DOWN}{text[1:-1] if text.startswith('{') else text}{_END}" * bool(text)
+
+    def operator(self, name: str, indices: Sequence[Index]) -> str:
+        return {"sqrt": "√", "sum": "Σ"}.get(name, name) + self.subscript(indices)
+
+    def apply(self, e: Apply) -> str:
+        return re.sub(r"_\{([^{}]*)\}", f"{_DOWN}\\1{_END}", super().apply(e))  # of `top`, which spells its own
+
+    def power(self, base: Expression, exponent: Expression) -> str:
+        return f"{self.base(base)}{_UP}{self.flat.expression(exponent)}{_END}"
+
+
+_FORMULAS = _Formulas()
+
+
+# ------------------------------------------------------------------------------------------------------------ the graph
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A box, a loop, or the place where an arrow passes a row; `x` is where the stream or its middle is."""
+
+    kind: Kind
+    text: str = ""
+    label: str = ""  # the shape of what leaves it
+    inner: Graph | None = None  # of a loop
+    again: bool = False  # does it read itself, at positions before?
+    stream: bool = False  # is it on the residual stream?
+    side: int = 0  # of the stream
+    x: float = 0
+    y: float = 0
+    row: int = 0
+    passed: float = 0  # the height of its row
+
+    @property
+    def half(self) -> float:
+        """Half of the width of a box."""
+        return {"way": _WAY, "sum": _RADIUS}.get(self.kind) or _measure(self.text) / 2 + _PAD
+
+    @property
+    def left(self) -> float:
+        """How far it reaches to the left of `x`."""
+        return self.inner.left + _PAD if self.inner else self.half
+
+    @property
+    def right(self) -> float:
+        """How far it reaches to the right of `x`."""
+        box = self.inner.right + _PAD if self.inner else self.half + _PAD * self.again
+        return max(box, _measure(f"{_DOWN}{self.label}") + _PAD)
+
+    @property
+    def height(self) -> float:
+        """How high it is."""
+        return self.inner.height + _HIGH if self.inner else {"way": 0, "sum": 2 * _RADIUS}.get(self.kind, _HIGH)
+
+
+@dataclass(slots=True, eq=False)
+class Arrow:
+    """A tensor that one node reads from another, through the rows between; `port` is the node of a loop that it goes to."""
+
+    source: Node
+    target: Node
+    port: Node | None = None
+    ways: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Graph:
+    """The nodes of a layer or of a loop, each after those that it reads."""
+
+    nodes: list[Node] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+    rows: list[list[Node]] = field(default_factory=list)
+
+    @property
+    def left(self) -> float:
+        """How far it reaches to the left of its own zero."""
+        return max(node.left - node.x for row in self.rows for node in row)
+
+    @property
+    def right(self) -> float:
+        """How far it reaches to the right of its own zero."""
+        return max(node.right + node.x for row in self.rows for node in row)
+
+    @property
+    def height(self) -> float:
+        """How high it is."""
+        return max(node.y + node.height for node in self.nodes) + _PAD
+
+    # ------------------------------------------------------------------------------------------------------ layout
+
+    def lay_out(self) -> Graph:
+        """Gives each node its place."""
+        self.choose_rows()
+        above, below = self.list_neighbours()
+        for neighbours in [above, below] * 6:
+            for row in self.rows if neighbours is above else reversed(self.rows):
+                _order(row, neighbours)
+        for neighbours in [above, below] * 12 + [above]:
+            for row in self.rows if neighbours is above else reversed(self.rows):
+                _spread(row, neighbours)
+        y = 0.0
+        for row in self.rows:
+            height = max(node.height for node in row)
+            for node in row:
+                node.y, node.passed = y, height
+            y += height + _ROW
+        return self
+
+    def choose_rows(self) -> None:
+        """Puts a node below all that it reads; what no input reaches directly above its first reader; outputs last."""
+        sources, targets = defaultdict[Node, list[Node]](list), defaultdict[Node, list[Node]](list)
+        for arrow in self.arrows:
+            sources[arrow.target].append(arrow.source)
+            targets[arrow.source].append(arrow.target)
+        reached = set[Node]()
+        for node in self.nodes:
+            node.row = max((source.row + 1 for source in sources[node]), default=0)
+            if node.kind == "end" or reached.intersection(sources[node]):
+                reached.add(node)
+        last = max(node.row for node in self.nodes)
+        for node in reversed(self.nodes):
+            if node.kind == "end" and not node.inner and sources[node] and not targets[node]:
+                node.row = last
+            elif node not in reached and targets[node]:
+                node.row = min(target.row for target in targets[node]) - 1
+            if not (node.stream or node.side):
+                node.side = next((target.side for target in targets[node] if target.side), 1)
+        self.rows = [[node for node in self.nodes if node.row == row] for row in range(last + 1)]
+        self.pass_rows()
+
+    def pass_rows(self) -> None:
+        """Where an arrow passes rows it has a place in each, which the arrows from one node share."""
+        places = dict[tuple[Node, int], Node]()
+        for arrow in self.arrows:
+            for row in range(arrow.source.row + 1, arrow.target.row):
+                if (arrow.source, row) not in places:
+                    place = places[arrow.source, row] = Node("way", row=row, side=arrow.target.side)
+                    self.rows[row].append(place)
+                place = places[arrow.source, row]
+                place.stream |= arrow.source.stream and arrow.target.stream
+                arrow.ways.append(place)
+
+    def list_neighbours(self) -> tuple[Neighbours, Neighbours]:
+        """What each node is joined with in the row above, and in the row below; by how much to the side."""
+        above, below = defaultdict[Node, dict[Node, float]](dict), defaultdict[Node, dict[Node, float]](dict)
+        for arrow in self.arrows:
+            for upper, under in itertools.pairwise([arrow.source, *arrow.ways, arrow.target]):
+                aside = arrow.port.x if arrow.port and under is arrow.target else 0
+                above[under][upper], below[upper][under] = -aside, aside
+        return above, below
+
+
+Neighbours = Mapping[Node, Mapping[Node, float]]
+
+
+def _order(row: list[Node], neighbours: Neighbours) -> None:
+    """Sorts a row by where its neighbours stand, with the stream in the middle."""
+    middle = any(node.stream for node in row)
+    places = {node: node.x if neighbours[node] == {} else _average(node, neighbours) for node in row}
+    row.sort(key=lambda node: (0 if node.stream or not middle else node.side, places[node]))
+    for place, node in enumerate(row):
+        node.x = place - (len(row) - 1) / 2
+
+
+def _spread(row: list[Node], neighbours: Neighbours) -> None:
+    """Moves the nodes of a row towards their neighbours, as far as there is room; the stream stays at zero."""
+    wanted = [0.0 if node.stream else _average(node, neighbours) for node in row]
+    apart = [0.0] + [one.right + other.left + _BESIDE for one, other in itertools.pairwise(row)]
+    middle = next((place for place, node in enumerate(row) if node.stream), None)
+    rightwards, leftwards = wanted[:], wanted[:]
+    for i in range(1, len(row)):
+        rightwards[i] = max(wanted[i], rightwards[i - 1] + apart[i])
+    for i in range(len(row) - 2, -1, -1):
+        leftwards[i] = min(wanted[i], leftwards[i + 1] - apart[i + 1])
+    for i, node in enumerate(row):
+        if middle is None:
+            node.x = (rightwards[i] + leftwards[i]) / 2
+        else:
+            node.x = 0
+    if middle is not None:
+        for i in range(middle + 1, len(row)):
+            row[i].x = max(wanted[i], row[i - 1].x + apart[i])
+        for i in range(middle - 1, -1, -1):
+            row[i].x = min(wanted[i], row[i + 1].x - apart[i + 1])
+
+
+def _average(node: Node, neighbours: Neighbours) -> float:
+    places = [other.x + aside for other, aside in neighbours[node].items()]
+    return sum(places) / len(places) if places else node.x
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads the lines of a function, or of a loop in it, as a graph."""
+
+    text: Mapping[Span, Equation]  # the equations as they are written
+    names: Mapping[str, str]  # the layers of functions
+    legend: Legend
+    read: Collection[Value]  # the values that an equation reads
+    outer: _Reader | None = None
+    frame: Node | None = None  # the loop around, as a node of the outer graph
+    graph: Graph = field(default_factory=Graph)
+    at: dict[Value, Node] = field(default_factory=dict)
+    lines: dict[Value, Line] = field(default_factory=dict)
+    last: dict[str, Node] = field(default_factory=dict)  # of each name
+    side: int = 1
+
+    def read_function(self, function: Function, layer: Layer) -> Graph:
+        """The inputs, the equations, the output."""
+        for line, formal in zip(function.inputs, layer.formals, strict=True):
+            self.add(Node("end", _FORMULAS.left(formal), self.spell_shape(line.labels)), line)
+        self.read_lines(function.lines)
+        end = self.add(Node("end", _FORMULAS.left(layer.output)))
+        self.connect(self.find_sources(function.output.value), end)
+        return self.graph
+
+    def read_lines(self, lines: Iterable[Line | Turns]) -> None:
+        """Equations and loops; what the legend or a weight defines is no box."""
+        for line in lines:
+            if isinstance(line, Turns):
+                self.read_loop(line)
+            elif line.equation:
+                self.read_line(line, self.text[line.equation.span])
+
+    def read_line(self, line: Line, equation: Equation) -> None:
+        """One box; of what is added to the stream, a box for each layer."""
+        operation, terms = line.value.operation, equation.right.terms if isinstance(equation.right, Sum) else ()
+        stream, parts = self.last.get(line.name), operation.arguments if isinstance(operation, op.Map) else ()
+        added = [(part, term) for part, term in zip(parts, terms, strict=False) if self.at.get(part) is not stream]
+        if not (
+            equation.relation == "<-"
+            and stream
+            and len(terms) == len(parts) == len(added) + 1
+            and operation == op.Map("+", parts)
+        ):
+            text = _FORMULAS.equation(replace(equation, relation="=") if equation.relation == "return" else equation)
+            again = isinstance(operation, op.Recur)
+            node = Node(self.choose_kind(line.value), text, self.spell_shape(line.labels), again=again)
+            sources = self.find_sources(line.value)
+            self.connect(sources, self.add(node, line))
+            return
+        before, ends = len(self.graph.nodes), []
+        for part, term in added:
+            ends.append(self.read_term(part, term))
+            for node in self.graph.nodes[before:]:
+                node.side = self.side
+            before, self.side = len(self.graph.nodes), -self.side
+        stream.stream = True
+        node = Node("sum", "+", self.spell_shape(line.labels), stream=True)
+        self.connect([stream, *ends], self.add(node, line))
+
+    def read_term(self, value: Value, term: Expression | None = None) -> Node:
+        """A box for each layer that is called on the result of another; else one for the whole term."""
+        if isinstance(value.operation, op.Call):
+            call = value.operation
+            kind: Kind = "layer"
+            text = self.names[call.function] + f"{_DOWN}{''.join(call.turns)}{_END}" * bool(call.turns)
+            sources = [
+                node
+                for argument in call.arguments
+                for node in ([self.read_term(argument)] if self.is_inner_call(argument) else self.find_sources(argument))
+            ]
+        else:
+            kind, text, sources = self.choose_kind(value), _FORMULAS.expression(term) if term else "", self.find_sources(value)
+        node = self.add(Node(kind, text, self.spell_shape([(letter,) for letter in value.axes])))
+        self.connect(sources, node)
+        return node
+
+    def is_inner_call(self, value: Value) -> bool:
+        """Is it a layer that is called in place?"""
+        return isinstance(value.operation, op.Call) and self.find(value) is None
+
+    def read_loop(self, turns: Turns) -> None:
+        """A frame: what it carries, and what it reads from outside, come in at its top."""
+        frame = Node("end", f"for {turns.letter} < {self.spell_size((turns.letter,))}")
+        inner = _Reader(self.text, self.names, self.legend, self.read, self, frame)
+        frame.inner = inner.graph
+        self.graph.nodes.append(frame)
+        for carried in turns.carried:
+            if carried.before is None and carried.within not in self.read:
+                continue
+            line = Line(carried.name, carried.within, tuple((letter,) for letter in carried.within.axes))
+            port = inner.add(Node("end", _spell(line)), line)
+            if carried.before is not None:
+                self.connect(self.find_sources(carried.before), frame, port)
+        inner.read_lines(turns.lines)
+        for carried in turns.carried:
+            if carried.before is None and carried.after not in self.read:
+                continue
+            line = Line(carried.name, carried.after, tuple((letter,) for letter in carried.after.axes))
+            end = inner.add(Node("end", _spell(line)))
+            end.stream = any(node.stream for node in inner.find_sources(carried.last))
+            inner.connect(inner.find_sources(carried.last), end)
+            self.place(frame, line)
+        frame.stream = any(node.stream for node in inner.graph.nodes)
+        inner.graph.lay_out()
+
+    # ------------------------------------------------------------------------------------------------------- nodes
+
+    def add(self, node: Node, line: Line | None = None) -> Node:
+        """A new node, where the value of a line is found from now on."""
+        self.graph.nodes.append(node)
+        if line:
+            self.place(node, line)
+        return node
+
+    def place(self, node: Node, line: Line) -> None:
+        """Says where the value of a line is found."""
+        self.at[line.value], self.lines[line.value], self.last[line.name] = node, line, node
+
+    def connect(self, sources: Iterable[Node], target: Node, port: Node | None = None) -> None:
+        """Arrows, one for each source."""
+        self.graph.arrows += [Arrow(source, target, port) for source in dict.fromkeys(sources)]
+
+    def find(self, value: Value) -> Node | None:
+        """The node of a value; of one from outside a loop, a new one at the top of the frame."""
+        if value in self.at or self.outer is None or self.frame is None:
+            return self.at.get(value)
+        source = self.outer.find(value)
+        if source is None:
+            return None
+        line = self.outer.lines[value]
+        port = Node("end", _spell(line))
+        self.graph.nodes.insert(0, port)
+        self.at[value], self.lines[value] = port, line
+        self.outer.connect([source], self.frame, port)
+        return port
+
+    def find_sources(self, value: Value) -> list[Node]:
+        """The nodes that a value is made of."""
+        node = self.find(value)
+        if node is not None:
+            return [node]
+        return list(dict.fromkeys(source for operand in value.operands for source in self.find_sources(operand)))
+
+    def choose_kind(self, value: Value) -> Kind:
+        """The first of the colours that fits an operation of the box."""
+        kinds = set(self.list_kinds(value)) if self.find(value) is None else {"pointwise"}
+        return next(kind for kind in ("layer", "softmax", "linear", "product", "lookup", "pointwise") if kind in kinds)
+
+    def list_kinds(self, value: Value) -> Iterator[Kind]:
+        """The colours of the operations of a box."""
+        yield "pointwise"
+        match value.operation:
+            case op.Call():
+                yield "layer"
+            case op.Reduce("Sm"):
+                yield "softmax"
+            case op.Contract(_, factors):
+                yield (
+                    "linear" if any(isinstance(_find_stored(factor).operation, op.Weight) for factor in factors) else "product"
+                )
+            case op.Gather(argument) if isinstance(_find_stored(argument).operation, op.Weight):
+                yield "lookup"
+            case _:
+                pass
+        for operand in value.operands:
+            if self.find(operand) is None:
+                yield from self.list_kinds(operand)
+
+    # ------------------------------------------------------------------------------------------------------- shapes
+
+    def spell_shape(self, labels: Sequence[op.Label]) -> str:
+        """`B × S × 768`."""
+        return " × ".join(map(self.spell_size, labels))
+
+    def spell_size(self, label: op.Label) -> str:
+        """`768`, or the letters of a size that is open."""
+        if all(map(self.legend.is_bound, label)):
+            return f"{math.prod(map(self.legend.length, label)):,}"
+        axis = self.legend.axis(label[0])
+        if len(label) == 1 and axis:
+            return _FORMULAS.expression(axis.size)
+        return self.legend.spell(Group(tuple(map(Index, label))))
+
+
+def _spell(line: Line) -> str:
+    return line.name + f"{_DOWN}{_spell_letters(line)}{_END}" * bool(line.labels)
+
+
+def _spell_letters(line: Line) -> str:
+    return "".join(label[0] if len(label) == 1 else f"({''.join(label)})" for label in line.labels)
+
+
+def _find_stored(value: Value) -> Value:
+    while isinstance(value.operation, op.View | op.Spread):
+        value = value.operation.argument
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------------- SVG
+
+_STYLE = """
+.einformer {
+  color: var(--color-foreground-primary, #1b1f24);
+  --paper: var(--color-background-primary, #ffffff);
+  font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
+  max-width: 100%; height: auto;
+}
+@media (prefers-color-scheme: dark) {
+  .einformer { color: var(--color-foreground-primary, #e6e8eb); --paper: var(--color-background-primary, #14181d) }
+}
+.einformer text { fill: currentColor }
+.einformer .small, .einformer .shape { font-size: 9px }
+.einformer .shape { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; fill-opacity: .75 }
+.einformer .head { font-weight: bold }
+.einformer .paper { fill: var(--paper) }
+.einformer path { fill: none; stroke: currentColor; opacity: .55 }
+.einformer path.stream { stroke-width: 3; opacity: .8 }
+.einformer path.tip { fill: currentColor; stroke: none; opacity: .8 }
+.einformer .panel, .einformer .loop { fill: none; stroke: currentColor; opacity: .3 }
+.einformer .loop { stroke-dasharray: 5 4 }
+.einformer .end { fill: var(--paper); stroke: currentColor }
+"""
+_FILL = ".einformer .{} {{ fill: {colour}; fill-opacity: .16; stroke: {colour} }}\n"
+
+
+class Drawing(str):
+    """The text of an SVG, which a notebook shows as a picture."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A layer, drawn: its head, what its comment says, its graph."""
+
+    head: str
+    comment: str
+    graph: Graph
+
+    @property
+    def width(self) -> float:
+        """How wide it is, with its margin."""
+        words = max(_measure(self.head) * 1.05, _measure(_DOWN + self.comment))
+        return max(self.graph.left + self.graph.right, words) + 2 * _MARGIN
+
+    @property
+    def height(self) -> float:
+        """How high it is, with its margin."""
+        return self.graph.height + _HEAD + _MARGIN
+
+
+def draw(written: Spec, tree: Spec, name: str, legend: Legend, width: int = 1600) -> Drawing:
+    """Returns an SVG of a model or layer and all that it calls: the whole first, then each layer once.
+
+    It is as wide as its widest panel, and else at most so many pixels.
+    """
+    program = lower(tree, name, legend)
+    text = {equation.span: equation for layer in written.layers for equation in equations(layer.body)}
+    layers = {equation.span: layer for layer in written.layers for equation in equations(layer.body)}
+    names = {function: _find_layer(program.functions[function], layers) for function in program.functions}
+    shown = {layer.name: function for function, layer in reversed(names.items())}
+    panels = list[Panel]()
+    for layer in sorted(written.layers, key=lambda layer: shown.get(layer.name) != program.name):
+        if layer.name in shown:
+            function = program.functions[shown[layer.name]]
+            reader = _Reader(text, {f: names[f].name for f in names}, legend, set(walk_values(function)))
+            graph = reader.read_function(function, layer).lay_out()
+            panels.append(Panel(_FORMULAS.signature(layer), layer.comment, graph))
+    return Drawing(_draw_panels(panels, written.title or name, width))
+
+
+def _draw_panels(panels: Sequence[Panel], title: str, width: float) -> str:
+    root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "einformer", "role": "img", "aria-label": title})
+    SubElement(root, "title").text = title
+    SubElement(root, "style").text = _STYLE + "".join(
+        _FILL.format(kind, colour=colour) for kind, (colour, _) in COLOURS.items()
+    )
+    tip = _add(SubElement(root, "defs"), "marker", id="tip", viewBox="0 0 8 8", refX=7, refY=4, markerWidth=7, markerHeight=7)
+    tip.attrib |= {"orient": "auto", "markerUnits": "userSpaceOnUse"}
+    _add(tip, "path", "tip", d="M0 0L8 4L0 8z")
+    paper, places = _add(root, "rect", "paper"), _arrange(panels, width)
+    for panel, (x, y) in zip(panels, places, strict=True):
+        _draw_panel(_move(root, x, y), panel)
+    wide = max(_KEY, *(x + panel.width for panel, (x, _) in zip(panels, places, strict=True)))
+    bottom = max(y + panel.height for panel, (_, y) in zip(panels, places, strict=True)) + _MARGIN
+    kinds = {node.kind for panel in panels for node in _walk_nodes(panel.graph)}
+    key = [kind for kind in COLOURS if kind in kinds]
+    rows = _draw_key(_move(root, 0, bottom), key, max(1, int(wide // _KEY)))
+    size = {"width": f"{wide + 2:g}", "height": f"{bottom + rows * _HIGH:g}"}
+    paper.attrib |= {"x": "-1", "y": "-1"} | size
+    root.attrib |= {"viewBox": f"-1 -1 {size['width']} {size['height']}"} | size
+    indent(root)
+    for text in root.iter("text"):  # where space counts
+        text.text = None
+        for part in text:
+            part.tail = None
+    return tostring(root, encoding="unicode") + "\n"
+
+
+def _arrange(panels: Sequence[Panel], width: float) -> list[tuple[float, float]]:
+    """Each panel as high as there is room for it, and then as far left."""
+    width, places = max(width, *(panel.width for panel in panels)), list[tuple[float, float]]()
+    for panel in panels:
+        spots = list[tuple[float, float]]()
+        for left in [0.0, *(x + other.width + _MARGIN for other, (x, _) in zip(panels, places, strict=False))]:
+            above = [
+                y + other.height + _MARGIN
+                for other, (x, y) in zip(panels, places, strict=False)
+                if x < left + panel.width + _MARGIN and left < x + other.width + _MARGIN
+            ]
+            spots += [(max(above, default=0.0), left)] * (left + panel.width <= width)
+        y, x = min(spots)
+        places.append((x, y))
+    return places
+
+
+def _draw_panel(parent: Element, panel: Panel) -> None:
+    _add(parent, "rect", "panel", width=panel.width, height=panel.height, rx=8)
+    _write(parent, panel.head, _MARGIN, 22, "head", "start")
+    _write(parent, panel.comment, _MARGIN, 37, "shape", "start")
+    middle = (panel.width + panel.graph.left - panel.graph.right) / 2
+    _draw_graph(_move(parent, middle, _HEAD), panel.graph)
+
+
+def _draw_graph(parent: Element, graph: Graph) -> None:
+    """Arrows, and the boxes above them."""
+    into = defaultdict[tuple[Node, Node | None], list[Arrow]](list)
+    for arrow in sorted(graph.arrows, key=lambda arrow: (arrow.ways[-1] if arrow.ways else arrow.source).x):
+        into[arrow.target, arrow.port].append(arrow)
+    for arrows in into.values():
+        for place, arrow in enumerate(arrows):
+            _draw_arrow(parent, arrow, place - (len(arrows) - 1) / 2)
+    read = {arrow.source for arrow in graph.arrows}
+    for node in graph.nodes:
+        _draw_node(parent, node)
+        if node.label and node in read:
+            _write(parent, node.label, node.x + 7, node.y + node.height + 12, "shape", "start")
+
+
+def _draw_arrow(parent: Element, arrow: Arrow, place: float) -> None:
+    """A curve down to the top of a box; to a sum from the side."""
+    source, target = arrow.source, arrow.target
+    x, y = source.x, source.y + source.height + _STRAIGHT
+    path = f"M{x:g} {y - _STRAIGHT:g}V{y:g}"
+    for way in arrow.ways:
+        path += f"C{x:g} {(y + way.y) / 2:g} {way.x:g} {(y + way.y) / 2:g} {way.x:g} {way.y:g}V{way.y + way.passed:g}"
+        x, y = way.x, way.y + way.passed
+    stream = source.stream and target.stream
+    if target.kind == "sum" and not stream:
+        end, middle = target.x + math.copysign(_RADIUS, x - target.x), target.y + _RADIUS
+        path += f"C{x:g} {middle:g} {x:g} {middle:g} {end:g} {middle:g}"
+    else:
+        aside, top = (
+            (arrow.port.x, _HIGH + arrow.port.y) if arrow.port else (0 if stream else place * min(16, target.half / 2), 0)
+        )
+        end, middle = target.x + aside, (y + target.y) / 2
+        path += f"C{x:g} {middle:g} {end:g} {middle:g} {end:g} {target.y:g}V{target.y + top:g}"
+    line = _add(parent, "path", "stream" if stream else "arrow", d=path)
+    if not stream:
+        line.set("marker-end", "url(#tip)")
+
+
+def _draw_node(parent: Element, node: Node) -> None:
+    x, y, middle = node.x, node.y, node.y + node.height / 2
+    if node.inner:
+        left = x - node.inner.left - _PAD
+        _add(parent, "rect", "loop", x=left, y=y, width=node.inner.left + node.inner.right + 2 * _PAD, height=node.height, rx=8)
+        _write(parent, node.text, left + _PAD, y + 16, "head", "start")
+        _draw_graph(_move(parent, x, y + _HIGH), node.inner)
+    elif node.kind == "sum":
+        _add(parent, "circle", "end", cx=x, cy=middle, r=_RADIUS)
+        _add(parent, "path", d=f"M{x - 5:g} {middle:g}h10M{x:g} {middle - 5:g}v10")
+    else:
+        place = {"x": x - node.half, "y": y, "width": 2 * node.half, "height": node.height}
+        if node.kind in COLOURS:
+            _add(parent, "rect", "paper", **place, rx=4)
+            _add(parent, "rect", node.kind, **place, rx=4)
+            if node.again:
+                edge, top = x + node.half, f"{x + node.half - 12:g}"
+                back = f"M{edge:g} {middle:g}C{edge + 26:g} {middle:g} {top} {y - 26:g} {top} {y:g}"
+                _add(parent, "path", "arrow", d=back).set("marker-end", "url(#tip)")
+        else:
+            _add(parent, "rect", "end", **place, rx=node.height / 2)
+        _write(parent, node.text, x, middle + 4)
+
+
+def _draw_key(parent: Element, kinds: Sequence[str], columns: int) -> int:
+    """What colours mean, in so many columns; returns the number of rows."""
+    for place, kind in enumerate(kinds):
+        x, y = place % columns * _KEY, place // columns * _HIGH
+        _add(parent, "rect", kind, x=x, y=y, width=14, height=14, rx=3)
+        _write(parent, COLOURS[kind][1], x + 20, y + 11, "shape", "start")
+    return math.ceil(len(kinds) / columns)
+
+
+def _add(parent: Element, name: str, kind: str = "", **attributes: float | str) -> Element:
+    """A new element, with numbers as short as they are."""
+    written = {key: value if isinstance(value, str) else f"{value:g}" for key, value in attributes.items()}
+    return SubElement(parent, name, ({"class": kind} if kind else {}) | written)
+
+
+def _move(parent: Element, x: float, y: float) -> Element:
+    return _add(parent, "g", transform=f"translate({x:g} {y:g})")
+
+
+def _write(parent: Element, text: str, x: float, y: float, kind: str = "", anchor: str = "middle") -> None:
+    """A text; what stands below or above its line is smaller."""
+    line, depth = _add(parent, "text", kind, x=x, y=y), 0
+    line.set("text-anchor", anchor)
+    for part, off in _split(text):
+        _add(line, "tspan", "small" if off else "", dy=3 * (off - depth)).text = part
+        depth = off
+
+
+def _split(text: str) -> Iterator[tuple[str, int]]:
+    """The parts of a text, and how far below its line they stand."""
+    depths = [0]
+    for part in re.split(f"([{_DOWN}{_UP}{_END}])", text):
+        if part == _END:
+            depths.pop()
+        elif part in (_DOWN, _UP):
+            depths.append(depths[-1] + (1 if part == _DOWN else -1))
+        elif part:
+            yield part, depths[-1]
+
+
+def _measure(text: str) -> float:
+    return sum(len(part) * (_SMALL if off else _LETTER) for part, off in _split(text))
+
+
+def _walk_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        if node.inner:
+            yield from _walk_nodes(node.inner)
+
+
+def _find_layer(function: Function, layers: Mapping[Span, Layer]) -> Layer:
+    """The layer of a function, as it is written."""
+    return next(layers[line.equation.span] for line in list_lines(function) if line.equation)

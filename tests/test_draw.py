@@ -1,0 +1,212 @@
+"""Does a picture show the equations, what each reads, and nothing on top of anything else? Pictures are read as SVG."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import einformer as ein
+from einformer.cli import main
+from tests.shipped import TEXTS
+
+SVG = "{http://www.w3.org/2000/svg}"
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box of one panel, in pixels of the picture."""
+
+    kind: str
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def holds(self, x: float, y: float) -> bool:
+        return self.left - 1 <= x <= self.right + 1 and self.top - 1 <= y <= self.bottom + 1
+
+    def overlaps(self, other: Box) -> bool:
+        return min(self.right, other.right) > max(self.left, other.left) and min(self.bottom, other.bottom) > max(
+            self.top, other.top
+        )
+
+    @property
+    def name(self) -> str:
+        """What the box defines: `w` of `w_bss'a = …`; `z` of an input."""
+        return re.split(r"[_ (]", self.text)[0]
+
+
+@dataclass(frozen=True)
+class Picture:
+    panels: list[Box]
+    loops: list[Box]
+    boxes: list[Box]
+    arrows: list[tuple[Place, Place]]
+
+    def box(self, place: Place) -> Box:
+        """The box that an arrow ends at."""
+        return min((box for box in self.boxes if box.holds(*place)), key=lambda box: box.right - box.left)
+
+    def pairs(self) -> set[tuple[str, str]]:
+        """Which box reads which; arrows that come out of a loop start at its frame."""
+        ends = [(next((b for b in self.boxes if b.holds(*start)), None), self.box(end)) for start, end in self.arrows]
+        return {(one.text if one else "loop", other.text) for one, other in ends}
+
+
+def read(svg: str) -> Picture:
+    picture = Picture([], [], [], [])
+    _read(ElementTree.fromstring(svg), 0, 0, picture)
+    return picture
+
+
+def _read(element: ElementTree.Element, x: float, y: float, picture: Picture) -> None:
+    children = [child for child in element if child.tag != f"{SVG}defs"]
+    for child, after in zip(children, [*children[1:], None], strict=True):
+        kind = child.get("class", "")
+        if child.tag == f"{SVG}g":
+            aside, down = map(float, re.findall(r"-?[\d.]+", child.get("transform", "")))
+            _read(child, x + aside, y + down, picture)
+        elif child.tag == f"{SVG}rect" and kind != "paper" and float(child.get("height", 0)) > 14:
+            left, top, width, height = (float(child.get(name, 0)) for name in ("x", "y", "width", "height"))
+            text = _text(after) if after is not None and kind not in ("panel", "loop") else ""
+            box = Box(kind, text, x + left, y + top, x + left + width, y + top + height)
+            (picture.panels if kind == "panel" else picture.loops if kind == "loop" else picture.boxes).append(box)
+        elif child.tag == f"{SVG}circle":
+            middle, centre, radius = (float(child.get(name, 0)) for name in ("cx", "cy", "r"))
+            sides = (middle - radius + x, centre - radius + y, middle + radius + x, centre + radius + y)
+            picture.boxes.append(Box("sum", "+", *sides))
+        elif child.tag == f"{SVG}path" and kind in ("arrow", "stream"):
+            path = child.get("d", "")
+            start, end = re.match(r"M([-\d.e]+) ([-\d.e]+)", path), _end(path)
+            assert start
+            picture.arrows.append(((float(start[1]) + x, float(start[2]) + y), (end[0] + x, end[1] + y)))
+
+
+def _end(path: str) -> Place:
+    x = y = 0.0
+    for command, numbers in re.findall(r"([MCV])([^MCV]*)", path):
+        values = [float(number) for number in numbers.split()]
+        x, y = (x, values[0]) if command == "V" else (values[-2], values[-1])
+    return x, y
+
+
+def _text(element: ElementTree.Element) -> str:
+    """`w_bss'a = Sm_s'(…)`: what is written small stands after `_`."""
+    parts = groupby(element, lambda part: part.get("class") == "small")
+    return "".join("_" * small + "".join(part.text or "" for part in group) for small, group in parts)
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Picture:
+    return read(ein.model("gpt2").draw())
+
+
+def test_arrows_are_what_equations_read(gpt2: Picture) -> None:
+    """The picture of GPT-2, by hand."""
+    attention = {
+        ("z_bsd", "q_bsea = z_bsd Q_dea + α_ea"),
+        ("z_bsd", "k_bsea = z_bsd K_dea + κ_ea"),
+        ("z_bsd", "v_bsea = z_bsd V_dea + ν_ea"),
+        ("q_bsea = z_bsd Q_dea + α_ea", "w_bss'a = Sm_s'(q_bsea k_bs'ea / √(H) + m_ss')"),
+        ("k_bsea = z_bsd K_dea + κ_ea", "w_bss'a = Sm_s'(q_bsea k_bs'ea / √(H) + m_ss')"),
+        ("m_ss' = where(s' ≤ s, 0, -∞)", "w_bss'a = Sm_s'(q_bsea k_bs'ea / √(H) + m_ss')"),
+        ("w_bss'a = Sm_s'(q_bsea k_bs'ea / √(H) + m_ss')", "y_bsea = Dr(w_bss'a) v_bs'ea"),
+        ("v_bsea = z_bsd V_dea + ν_ea", "y_bsea = Dr(w_bss'a) v_bs'ea"),
+        ("y_bsea = Dr(w_bss'a) v_bs'ea", "u_bs(ae) = y_bsea"),
+        ("u_bs(ae) = y_bsea", "z_bsd = Dr(u_bsd' O_d'd + ω_d)"),
+        ("z_bsd = Dr(u_bsd' O_d'd + ω_d)", "z_bsd"),
+    }
+    mlp = {
+        ("z_bsd", "h_bsf = gelutanh(z_bsd W_df + ω_f)"),
+        ("h_bsf = gelutanh(z_bsd W_df + ω_f)", "z_bsd = Dr(h_bsf U_fd + υ_d)"),
+        ("z_bsd = Dr(h_bsf U_fd + υ_d)", "z_bsd"),
+    }
+    norm = "z_d = γ_d (z_d - mean_d(z_d)) / √(var_d(z_d) + ε) + β_d"
+    model = {
+        ("x_bs", "z_bsd = Dr(E_xbs d + P_sd)"),
+        ("z_bsd = Dr(E_xbs d + P_sd)", "z_bsd"),
+        ("z_bsd", "+"),
+        ("z_bsd", "LayerNorm_l"),
+        ("LayerNorm_l", "CausalAttention_l"),
+        ("CausalAttention_l", "+"),
+        ("+", "+"),
+        ("+", "LayerNorm_l"),
+        ("LayerNorm_l", "MLP_l"),
+        ("MLP_l", "+"),
+        ("+", "z_bsd"),
+        ("loop", "y_bsv = LayerNorm(z_bsd) E_vd"),
+        ("y_bsv = LayerNorm(z_bsd) E_vd", "y_bsv"),
+    }
+    assert gpt2.pairs() == attention | mlp | {("z_d", norm), (norm, "z_d")} | model
+
+
+def test_the_stream_is_a_straight_line_in_the_middle() -> None:
+    root = ElementTree.fromstring(ein.load("gpt2").draw())
+    streams = [path.get("d", "") for path in root.iter(f"{SVG}path") if path.get("class") == "stream"]
+    assert len(streams) == 3
+    assert {abs(float(number)) for path in streams for number in re.findall(r"(?:[MC ])(-?[\d.]+) ", path)} >= {0}
+    assert all({float(x) for x in re.findall(r"([-\d.]+) [-\d.]+", path)} == {0} for path in streams)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_boxes_stand_apart_in_their_panel(text: str) -> None:
+    picture = read(ein.load(text).draw())
+    for i, box in enumerate(picture.boxes):
+        assert not [other.text for other in picture.boxes[:i] if other.overlaps(box)], box
+        assert any(
+            panel.left < box.left and box.right < panel.right and box.bottom < panel.bottom for panel in picture.panels
+        ), box
+    assert not [one for one in picture.panels for other in picture.panels if one is not other and one.overlaps(other)]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_an_equation_has_an_arrow_for_each_name_that_it_reads_and_no_other(text: str) -> None:
+    """Names are read as letters: those right of `=` that a box of the panel defines."""
+    picture = read(ein.load(text).draw())
+    for panel in picture.panels:
+        boxes = [box for box in picture.boxes if panel.overlaps(box) and box.kind != "sum"]
+        names = {box.name for box in boxes if box.kind == "end" or " = " in box.text}
+        for box in (box for box in boxes if " = " in box.text):
+            right = box.text.partition(" = ")[2]
+            named = names.intersection(name for name, _ in re.findall(r"(?<![\w'])([^\W_]+'*)(_[^\s()]*)", right))
+            starts = [start for start, end in picture.arrows if box.holds(*end) and abs(end[1] - box.top) < 1]
+            sources = [next((b.name for b in boxes if b.holds(*start)), "") for start in starts]  # none of a loop, of a sum
+            assert {name for name in sources if name not in right} <= {""}, (box.text, sources)
+            assert "" in sources or named <= {*sources}, (box.text, sources)
+
+
+# --------------------------------------------------------------------------------------------------------- the command
+
+
+def test_a_file_appears_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["draw", "gpt2", "--layer", "MLP"]) == 0
+    assert capsys.readouterr().out == "gpt2.svg\n"
+    picture = read(Path("gpt2.svg").read_text(encoding="utf-8"))
+    assert [box.text for box in picture.boxes if "=" in box.text] == [
+        "h_bsf = gelutanh(z_bsd W_df + ω_f)",
+        "z_bsd = Dr(h_bsf U_fd + υ_d)",
+    ]
+    with pytest.raises(SystemExit, match="2"):
+        main(["draw", "gpt2", "--layer", "MLP"])
+    assert "`gpt2.svg` exists already" in capsys.readouterr().err
+
+
+def test_a_picture_is_as_wide_as_is_said() -> None:
+    for width in (600, 1000, 1600):
+        root = ElementTree.fromstring(ein.load("gpt2").draw(width))
+        widest = max(panel.right - panel.left for panel in read(ein.load("gpt2").draw(width)).panels)
+        assert float(root.get("width", 0)) <= max(width, widest) + 2
+
+
+def test_shapes_are_the_sizes_of_a_model() -> None:
+    assert "B × S × 3,072" in ein.model("gpt2").draw()
+    assert "B × S × F" in ein.load("gpt2").draw()
+    assert ein.load("gpt2")["MLP"].draw()._repr_svg_().startswith("<svg")
