@@ -94,6 +94,76 @@ layer Attend(z_sd) -> z_sd:
         {"Attend.k": 3, "Attend.v": 3},
     ),
     Cached(
+        "positions that a layer chooses",
+        "bsde",
+        """scalars
+  T = 3
+layer Choose(z_sd, m_ss') -> m_ss':
+  weights I_de, J_de
+  i_se = z_sd I_de
+  j_se = z_sd J_de
+  return where(top_{T,s'}(i_se j_s'e + m_ss'), m_ss', -inf)
+layer Attend(z_sd) -> z_sd:
+  weights Q_de, K_de, V_de, O_ed
+  q_se = z_sd Q_de
+  k_se = z_sd K_de
+  v_se = z_sd V_de
+  m_ss' = where(s' <= s, 0, -inf)
+  w_ss' = Sm_s'(q_se k_s'e + Choose(z_sd, m_ss'))
+  return w_ss' v_s'e O_ed
+"""
+        + MODEL.format(body="Attend(z_bsd)"),
+        {"Attend.Choose.j": None, "Attend.k": None, "Attend.v": None},
+    ),
+    Cached(
+        "positions that a layer chooses for those after it",
+        "bsdel",
+        """scalars
+  T = 3
+layer Choose(z_sd, m_ss') -> m_ss':
+  weights I_de, J_de
+  i_se = z_sd I_de
+  j_se = z_sd J_de
+  return where(top_{T,s'}(i_se j_s'e + m_ss'), 1, 0)
+layer Attend(z_sd, m_ss') -> z_sd:
+  weights Q_de, K_de, V_de, O_ed
+  q_se = z_sd Q_de
+  k_se = z_sd K_de
+  v_se = z_sd V_de
+  w_ss' = Sm_s'(q_se k_s'e + m_ss')
+  return w_ss' v_s'e O_ed
+model Text(z_bsd) -> y_bsd causal in s:
+  m_ss' = where(s' <= s, 0, -inf)
+  t_bss' = where(s' <= s, z_bsd z_bs'd, 0)
+  for l < L:
+    t_bss' <- where(l mod 2 == 1, Choose_l(z_bsd, m_ss'), t_bss')
+    z_bsd <- z_bsd + Attend_l(z_bsd, where(t_bss' > 0, m_ss', -inf))
+  return z_bsd
+""",
+        {
+            "z": None,
+            **{f"blocks.{turn}.Attend.{name}": None for turn in range(2) for name in "kv"},
+            "blocks.1.Choose.j": None,
+        },
+    ),
+    Cached(
+        "scores that a layer gives",
+        "bsde",
+        """layer Score(z_sd) -> t_ss':
+  weights Q_de, K_de
+  q_se = z_sd Q_de
+  k_se = z_sd K_de
+  return q_se k_s'e
+layer Attend(z_sd) -> z_sd:
+  weights V_de, O_ed
+  v_se = z_sd V_de
+  w_ss' = Sm_s'(Score(z_sd) + where(s - W < s' <= s, 0, -inf))
+  return w_ss' v_s'e O_ed
+"""
+        + MODEL.format(body="Attend(z_bsd)"),
+        {"Attend.Score.k": 3, "Attend.v": 3},
+    ),
+    Cached(
         "a mask that comes after the scores",
         "bsde",
         """layer Attend(z_sd) -> z_sd:

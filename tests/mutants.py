@@ -565,6 +565,17 @@ MUTANTS = (
         "cache.py::test_any_text[a layer without weights keeps what it is given]",
     ),
     _mutant(
+        "what a layer gives over s and s' keeps nothing in it", "program/cache.py",
+        "        self.follow(self.model)\n        entries = self.of(self.model)",
+        "        entries = self.of(self.model)\n        self.follow(self.model)",
+        "cache.py::test_any_text[scores that a layer gives]",
+    ),
+    _mutant(
+        "what turns read by a choice is anywhere", "program/positions.py",
+        "gathered[c] if turn >= _MOST_TURNS else after[c].support", "after[c].support",
+        "cache.py::test_any_text[positions that a layer chooses for those after it]",
+    ),
+    _mutant(
         "what is not kept lies before its new positions", "interpreters/torch/cache.py",
         "torch.cat([others, new], axis)", "torch.cat([new, others], axis)",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[as far back as the turn-alike-fast]",

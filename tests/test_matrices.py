@@ -32,7 +32,9 @@ from tests.texts import spec as of
 
 QUICK = {*documents(), "gpt2", "llama", "gpt_oss", "deepseek_v3", "mamba2", "delta_net"}
 TEXTS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in (*documents(), *shipped.TEXTS)]
+INDEXED = {"E": 4, "K": 6}  # the part of an index head that is rotated is no longer than the head
 GIVEN = {"gptj": {"R": 4, "D": 24, "A": 3}}  # its default is for heads of a real size
+GIVEN |= dict.fromkeys(("axk2", "deepseek_v32", "glm_moe_dsa"), INDEXED)
 MATRICES = [name for name in conventions() if style(name)]
 
 

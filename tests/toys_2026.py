@@ -74,6 +74,8 @@ LFM3: dict[str, Any] = grouped(8, HALVES, num_hidden_layers=5, norm="norm_eps", 
 KINDS_IN_PART: dict[str, Any] = {kind: rope | {"partial_rotary_factor": 0.5} for kind, rope in KINDS.items()}
 MIMO: dict[str, Any] = grouped(8, KINDS_IN_PART, num_attention_heads=12, num_hidden_layers=3, v_head_dim=7, sliding_window=11)
 MIMO |= {"n_routed_experts": 12, "num_experts_per_tok": 5, "moe_intermediate_size": 9, "n_group": 4, "topk_group": 2}
+INDEXED: dict[str, Any] = LATENT_EXPERTS | {"index_n_heads": 8, "index_head_dim": 17, "index_topk": 9}
+UNGROUPED: dict[str, Any] = {k: v for k, v in INDEXED.items() if k not in ("n_group", "topk_group")} | {"gated_norm_rank": 5}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "granitemoeshared": ("granitemoeshared", SHARED | {"shared_intermediate_size": 13}),
@@ -84,6 +86,15 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "glm4_moe_lite_listed": ("glm4_moe_lite", LATENT_EXPERTS | {"mlp_layer_types": MLPS, "rope_parameters": YARN}),
     "axk1": ("axk1", LATENT_EXPERTS | {"rope_parameters": YARN}),
     "axk1_listed": ("axk1", LATENT_EXPERTS | {"mlp_layer_types": MLPS}),
+    "deepseek_v32": ("deepseek_v32", INDEXED | {"first_k_dense_replace": 1}),
+    "deepseek_v32_listed": ("deepseek_v32", INDEXED | {"mlp_layer_types": MLPS, "rope_parameters": YARN}),
+    "axk2": ("axk2", UNGROUPED),
+    "axk2_listed": ("axk2", UNGROUPED | {"mlp_layer_types": MLPS, "rope_parameters": YARN}),
+    "glm_moe_dsa": ("glm_moe_dsa", INDEXED | {"first_k_dense_replace": 1, "index_topk_freq": 2, "num_hidden_layers": 4}),
+    "glm_moe_dsa_listed": (
+        "glm_moe_dsa",
+        INDEXED | {"mlp_layer_types": MLPS, "indexer_types": ["full", "shared", "full"], "rope_parameters": YARN},
+    ),
     "youtu": ("youtu", LATENT),
     "youtu_untied": ("youtu", LATENT | {"rope_parameters": YARN, "tie_word_embeddings": False}),
     "mistral4": ("mistral4", LATENT_EXPERTS | {"rope_parameters": GROWING}),

@@ -148,7 +148,7 @@ class Reach(Generic[Limit]):
 
 @dataclass(slots=True)
 class _Plan(Generic[Limit]):
-    """The entries of a model. `reach` has each anchor that is kept, `read` the bodies whose reads are in it.
+    """The entries of a model. `reach` has each anchor that is kept, `followed` the bodies whose reads are in it.
 
     `limits` are the numbers that bound how far back a read is in each case.
     """
@@ -160,12 +160,27 @@ class _Plan(Generic[Limit]):
     one: Limit
     used: set[Anchor] = field(default_factory=set)
     reach: dict[Anchor, Reach[Limit]] = field(default_factory=dict)
-    read: dict[int, tuple[Entry[Limit], ...]] = field(default_factory=dict)
+    followed: set[int] = field(default_factory=set)
+    kept: dict[int, tuple[Entry[Limit], ...]] = field(default_factory=dict)
 
     def entries(self) -> tuple[Entry[Limit], ...]:
         """The tensors that the model keeps, its inputs first."""
+        self.follow(self.model)
         entries = self.of(self.model)
         return (*self.inputs(self.model), *entries)
+
+    def follow(self, body: Body) -> None:
+        """What a body and its callees read. What a layer gives over s and s' is read by those who call it."""
+        if id(body) in self.followed:
+            return
+        self.followed.add(id(body))
+        for step in body.steps:
+            self.reads(body, step.reads if step.anchor is not None else ())
+            for call in step.calls:
+                self.follow(call.body)
+                for support, _ in call.given.values():
+                    if self.reads(body, support.reads) and call.cases:
+                        raise _unclear(call.span)
 
     def inputs(self, body: Body) -> Iterator[Entry[Limit]]:
         """The inputs that a body keeps."""
@@ -173,14 +188,8 @@ class _Plan(Generic[Limit]):
 
     def of(self, body: Body) -> tuple[Entry[Limit], ...]:
         """The tensors that a body and its callees keep, by paths in it."""
-        if id(body) not in self.read:
+        if id(body) not in self.kept:
             below = [[*self.called(body, step), *self.sums(body, step)] for step in body.steps]
-            for step in body.steps:
-                self.reads(body, step.reads if step.anchor is not None else ())
-                for call in step.calls:
-                    for support, _ in call.given.values():
-                        if self.reads(body, support.reads) and call.cases:
-                            raise _unclear(call.span)
             self.widen(body)
             passed = [(anchor, anchor.loops) for anchor in body.anchors.values() if anchor.loops is not None]
             entries = [self.entry(body, a, a.line.name, _path(loops), loops) for a, loops in passed if a in self.reach]
@@ -188,9 +197,9 @@ class _Plan(Generic[Limit]):
                 entries += inner
                 if step.anchor in self.reach:
                     entries.append(self.entry(body, step.anchor, self.version(body, step), step.path, step.loops))
-            self.read[id(body)] = tuple(entries)
+            self.kept[id(body)] = tuple(entries)
             self.one_version(body)
-        return self.read[id(body)]
+        return self.kept[id(body)]
 
     def widen(self, body: Body) -> None:
         """What a body gives at s' runs over as many positions as the layers see that it calls: it sees as many itself."""

@@ -28,6 +28,7 @@ from einformer.program.inequalities import (
     Cases,
     Conjunction,
     Facts,
+    Inequality,
     Linear,
     both,
     branches,
@@ -36,6 +37,7 @@ from einformer.program.inequalities import (
     either,
     letters_of,
     of_data,
+    plain,
 )
 from einformer.program.numbers import UNDECIDED, ZERO, Numbers, Reader, spell
 from einformer.program.operations import Carried, Function, Line, Turns, Value
@@ -343,18 +345,19 @@ class Body(Reader):
 
     def turns(self, turns: Turns) -> None:
         """All turns at once: before each of them hold the facts that hold before the first and after any."""
-        around, unknown = self.loops, self.somewhere()
+        around, unknown, places = self.loops, self.somewhere(), dict[tuple[str, int], Linear]()
         before = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
         self.turn[turns.letter], self.loops = Linear.index(turns.letter), (*around, (turns.letter, turns.loop.count))
         for turn in itertools.count(1):
             entering = {c: self.renewed(c, c.within, state, self.opaque_turn(c)) for c, state in before.items()}
             steps = len(self.steps)
             after = {c: self.past(state, turns.letter) for c, state in self.followed(turns, entering).items()}
-            if all(self.includes(entering[c], after[c], unknown) for c in before):
+            gathered = {c: replace(after[c].support, reads=self.gathered(after[c].support, places)) for c in before}
+            if all(self.includes(entering[c], after[c].support, gathered[c].reads, unknown) for c in before):
                 break
             del self.steps[steps:]
             for c in before:
-                joined = entering[c].support.join(after[c].support)
+                joined = entering[c].support.join(gathered[c] if turn >= _MOST_TURNS else after[c].support)
                 joined = self.widened(entering[c].support, joined, unknown) if turn > _MOST_TURNS else joined
                 before[c] = State(joined, (), entering[c].anchor or after[c].anchor)
         del self.turn[turns.letter]
@@ -407,10 +410,25 @@ class Body(Reader):
         numbers = tuple((frozenset(i.at(some) for i in case), linear.at(some)) for case, linear in state.numbers)
         return replace(state, support=state.support.at(some), numbers=numbers)
 
-    def includes(self, before: State, after: State, unknown: Linear) -> bool:
+    def gathered(self, support: Support, places: dict[tuple[str, int], Linear]) -> tuple[Read, ...]:
+        """The reads of turn after turn, whatever data decide: a place within bounds that speak of it and of known letters."""
+
+        def gather(read: Read) -> Read:
+            some = sorted((x for x in read.position.letters() if "~" in x), key=lambda x: int(x.rpartition("~")[2]))
+            at = {x: places.setdefault((plain(x), k), Linear.index(self.facts.fresh(plain(x)))) for k, x in enumerate(some)}
+
+            def told(i: Inequality) -> bool:
+                return not of_data(frozenset((i,))) and all("~" not in x or x in at for x in i.linear.letters())
+
+            cases = either(frozenset(frozenset(filter(told, case)) for case in read.cases))
+            return replace(read, position=read.position.at(at), cases=cases_at(cases, at))
+
+        return tuple(map(gather, support.reads))
+
+    def includes(self, before: State, after: Support, gathered: tuple[Read, ...], unknown: Linear) -> bool:
         """Is the result of a turn one of the values that it began with?"""
-        joined, reads = before.support.join(after.support), set(before.support.reads)
-        new = (read not in reads for read in after.support.reads)
+        joined, reads = before.support.join(after), set(before.support.reads)
+        new = (read not in reads and other not in reads for read, other in zip(after.reads, gathered, strict=True))
         told = before.anchor is not None or Read(INPUT, unknown) in reads or not any(new)
         return told and joined.claims == before.support.claims
 
@@ -779,7 +797,7 @@ def _apart(call: str) -> Callable[[Cases], Cases]:
     """Changes cases so that elements of data are those of one call alone."""
 
     def named(atom: Atom) -> Linear:
-        name = f"{atom.name}{call}" if atom.kind == "data" else atom.name
+        name = f"{atom.name}{call}" if atom.kind == "data" and atom.name != "?" else atom.name
         return Linear.atom(Atom(atom.kind, name, tuple(argument.mapped(named) for argument in atom.arguments)))
 
     def changed(cases: Cases) -> Cases:
