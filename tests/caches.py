@@ -147,6 +147,27 @@ model Text(z_bsd) -> y_bsd causal in s:
         },
     ),
     Cached(
+        "keys of a layer for those after it",
+        "bsdel",
+        """layer Keys(z_sd) -> k_se:
+  weights K_de
+  return z_sd K_de
+layer Attend(z_sd, k_se, m_ss') -> z_sd:
+  weights Q_de, O_ed
+  q_se = z_sd Q_de
+  w_ss' = Sm_s'(q_se k_s'e + m_ss')
+  return w_ss' k_s'e O_ed
+model Text(z_bsd) -> y_bsd causal in s:
+  m_ss' = where(s - W < s' <= s, 0, -inf)
+  k_bse = Keys(z_bsd)
+  for l < L:
+    k_bse <- where(l mod 2 == 0, Keys_l(z_bsd), k_bse)
+    z_bsd <- z_bsd + Attend_l(z_bsd, k_bse, m_ss')
+  return z_bsd
+""",
+        {"blocks.0.Attend.k": 3},
+    ),
+    Cached(
         "scores that a layer gives",
         "bsde",
         """layer Score(z_sd) -> t_ss':

@@ -576,6 +576,11 @@ MUTANTS = (
         "cache.py::test_any_text[positions that a layer chooses for those after it]",
     ),
     _mutant(
+        "a tensor that a turn leaves as it is, is another one", "program/positions.py",
+        "return None if anchor is None else self.sources.get(anchor, anchor)", "return anchor",
+        "cache.py::test_any_text[keys of a layer for those after it]",
+    ),
+    _mutant(
         "what is not kept lies before its new positions", "interpreters/torch/cache.py",
         "torch.cat([others, new], axis)", "torch.cat([new, others], axis)",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[as far back as the turn-alike-fast]",

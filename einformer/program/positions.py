@@ -243,6 +243,7 @@ class Body(Reader):
         self.cases: frozenset[Case] = frozenset()
         self.steps: list[Step] = []
         self.anchors: dict[Value, Anchor] = {}
+        self.sources: dict[Anchor, Anchor] = {}  # of a tensor that is another one
         self.names: dict[Value, Line] = {}
         self.states: dict[Value, State] = {}
         self.supports: dict[Value, Support] = {}  # of what has no name
@@ -273,10 +274,13 @@ class Body(Reader):
         support = self.recurrence(line) if isinstance(line.value.operation, op.Recur) else self.support(line.value)
         if line.value in self.states:
             return
+        source = self.as_it_stands(line.value)
         if not support.zero and support.nonzero != ALWAYS:
             support = replace(support, zero=self.vanishes(line.value))
         self.define(line, support, self.numbers(line.value))
         step.anchor, step.reads = self.states[line.value].anchor, support.reads
+        if step.anchor is not None and source is not None:
+            self.sources[step.anchor] = source
         if step.anchor is not None and line.equation is not None:
             at = line.equation.left if line.equation.relation != "return" else line.equation.right
             self.analysis.needs(support.reads, self.time, at.span)
@@ -747,13 +751,20 @@ class Body(Reader):
 
     def as_it_stands(self, argument: Value) -> Anchor | None:
         """The anchor that an argument is, at its own position."""
+        if argument in self.states:
+            anchor = self.states[argument].anchor
+            return None if anchor is None else self.sources.get(anchor, anchor)
         match argument.operation:
-            case op.View(inner, old, new) if argument not in self.states:
+            case op.View(inner, old, new):
                 own = any(one == other == (self.time,) for one, other in zip(old, new, strict=True))
                 plain = all(len(label) == 1 for label in new)
                 return self.as_it_stands(inner) if own and plain else None
+            case op.Map("where", (condition, *arms)):
+                held = zip(arms, (True, False), strict=True)
+                taken = [arm for arm, holds in held if self.facts.holding(self.condition(condition, holds))]
+                return self.as_it_stands(taken[0]) if len(taken) == 1 else None
             case _:
-                return self.states[argument].anchor if argument in self.states else None
+                return None
 
 
 def formulas(function: Function, time: str) -> set[Value]:
