@@ -230,7 +230,7 @@ MUTANTS = (
     ),
     _mutant(
         "a loop is followed once", "program/positions.py",
-        "            if all(self.includes(entering[c], after[c], unknown) for c in before):\n", "            if True:\n",
+        "if all(self.includes(entering[c], after[c].support, gathered[c].reads, unknown) for c in before):", "if True:",
         "causality.py::test_a_leak_is_refused_wherever_it_is[a later turn of a loop]",
     ),
     _mutant(
