@@ -272,6 +272,7 @@ class Model:
     spec: Specification
     legend: Legend
     _origin: Origin = Origin()
+    _written: dict[tuple[str, Plan, Style], str] = field(default_factory=dict, compare=False)  # files that modules are made of
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in _INTERNAL]
@@ -709,7 +710,7 @@ class Model:
         methods = (*((HuggingFaceWeights,) if origin.family else ()), *((Decodes,) if self.spec.layer.time else ()))
         keep = functools.partial(cache.kept, self.spec.tree, self.spec.name, self.legend)
         style, theirs = _style(check=check is not None), (origin.family, origin.config, origin.part)
-        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, *theirs, methods, keep)
+        return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, *theirs, methods, keep, written=self._written)
 
     def reference(
         self,

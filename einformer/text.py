@@ -139,7 +139,7 @@ def make_writer(model: Model, target: pathlib.Path, seed: int = 0) -> Writer:
     if not target.is_dir():
         return Writer(build_seeded(use_bytes(model).build, seed), Bytes(), random=True)
     tokens, stop = _find_tokens(model, target / "tokenizer.json"), _find_end_tokens(documents.read(target / "config.json"))
-    module: Any = model.build().eval()
+    module: Any = model.build("meta").to_empty(device="cpu").eval()  # no numbers are drawn for weights that are read
     module.load_huggingface(target)
     return Writer(module, tokens, tuple(stop))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,8 +26,14 @@ class Cached:
         axes = "".join(f"  {letter}: {letter.upper()}\n" for letter in self.axes)
         lines = [line for line in ("W = 4", "N_l = where(l mod 2 == 0, 4, inf)") if line[0] in self.body]
         scalars = "".join(f"  {line}\n" for line in lines)
-        sizes = {letter.upper(): SIZES[letter.upper()] for letter in self.axes if letter not in "bs"}
-        return einformer.parse(f"axes\n{axes}{'scalars' * bool(lines)}\n{scalars}{self.body}").bind(**sizes)
+        sizes = (letter.upper() for letter in self.axes if letter not in "bs")
+        return _bind(f"axes\n{axes}{'scalars' * bool(lines)}\n{scalars}{self.body}", tuple(sizes))
+
+
+@functools.cache
+def _bind(text: str, letters: tuple[str, ...]) -> Model:
+    """One model for all tests of a text: it writes the files of its modules once."""
+    return einformer.parse(text).bind(**{letter: SIZES[letter] for letter in letters})
 
 
 ATTENTION = """layer Attend(z_sd) -> z_sd:

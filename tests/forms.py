@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
 
@@ -36,8 +37,14 @@ class Form:
 
     def model(self, sizes: str) -> Model:
         """With one of the `SIZES`."""
-        bound = {x.upper(): SIZES[sizes][x.upper()] for x in self.axes if x not in "bsi"}
-        return einformer.parse(self.text).bind(**bound)
+        return _bind(self, sizes)
+
+
+@functools.cache
+def _bind(form: Form, sizes: str) -> Model:
+    """One model for all tests of a form: it writes the files of its modules once."""
+    bound = {x.upper(): SIZES[sizes][x.upper()] for x in form.axes if x not in "bsi"}
+    return einformer.parse(form.text).bind(**bound)
 
 
 def read(table: str) -> tuple[Form, ...]:

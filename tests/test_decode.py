@@ -23,8 +23,9 @@ from einformer.errors import EinformerError
 from einformer.objects import Model
 from tests.caches import CACHES, NUMBERS, Cached
 from tests.few import FEW_TEXTS, few
+from tests.oracles.of_toys import ours
 from tests.small import BATCH, LENGTH, PLANS, SMALL, built, decided, error, inputs, model, weights
-from tests.toys import EACH, config_of
+from tests.toys import EACH
 from tests.well_formed import Text, texts
 
 VALUES = 1e-12
@@ -78,7 +79,7 @@ def test_any_text(case: Cached, plan: str) -> None:
 
 @pytest.mark.parametrize("name", EACH)
 def test_every_family_decodes(name: str) -> None:
-    bound = einformer.from_huggingface(config_of(name))
+    bound = ours(name)
     compared(bound, "fast", [6, 1, 1, 3])
 
 

@@ -358,7 +358,7 @@ def test_no_size_stands_in_the_code_of_another_model() -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_names_may_be_in_ascii(name: str, plan: str) -> None:
     """The same program: in each place another name, and in no two places one name for two."""
     plain, ascii_ = model(name).source(plan), model(name).source(plan, ascii=True)

@@ -28,7 +28,9 @@ from einformer.cli import main
 from einformer.errors import Finding
 from einformer.huggingface import weights
 from einformer.huggingface.families import family
+from tests import toys
 from tests.few import FEW_FAMILIES, few
+from tests.oracles import of_toys
 from tests.oracles.lifted import COMPUTED
 from tests.refusals import refuses
 from tests.toys import TOYS, config_of, toy
@@ -81,7 +83,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def ours(name: str, source: Any, dtype: torch.dtype = torch.float32, plan: str = "fast") -> Any:
     """Our module with the weights of a source."""
-    module: Any = einformer.from_huggingface(config_of(name)).build(dtype=dtype, plan=plan).eval()
+    module: Any = of_toys.ours(name).build(dtype=dtype, plan=plan).eval()
     module.load_huggingface(source)
     return module
 
@@ -113,6 +115,16 @@ def test_what_transformers_writes_is_read(name: str, files: Callable[[str], Path
     one_by_one = [".experts.3." in "".join(tensors) for tensors in (heads(folder), theirs(name).state_dict())]
     assert one_by_one == [name in MIXTURES, False]
     assert same(ours(name, folder).state_dict(), ours(name, theirs(name).state_dict()).state_dict())
+
+
+@pytest.mark.parametrize("name", toys.EACH)
+def test_every_number_of_a_module_is_read(name: str) -> None:
+    """Of a module whose memory nothing has filled, as `generate` builds it."""
+    module: Any = of_toys.ours(name).build("meta").to_empty(device="cpu")
+    for tensor in (*module.parameters(), *module.buffers()):
+        tensor.data.fill_(torch.nan)
+    module.load_huggingface(of_toys.theirs(name, "fan_in").state_dict())
+    assert all(tensor.isfinite().all() for tensor in (*module.parameters(), *module.buffers()))
 
 
 @pytest.mark.parametrize("name", EACH)

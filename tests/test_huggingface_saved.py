@@ -14,7 +14,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 import einformer
 from tests.commands import read_json
-from tests.oracles.of_toys import class_of, tokens
+from tests.oracles.of_toys import class_of, ours, tokens
 from tests.shipped import families
 from tests.toys import TOYS, config_of, toy
 
@@ -49,7 +49,7 @@ def logits(model: Any) -> torch.Tensor:
 def test_transformers_makes_the_same_model_of_what_is_saved(name: str, tmp_path: Path) -> None:
     """To the bit: the same class, from the same numbers."""
     theirs = drawn(name)
-    module: Any = einformer.from_huggingface(config_of(name)).build().eval()
+    module: Any = ours(name).build().eval()
     module.load_huggingface(theirs.state_dict())
     module.save_huggingface(tmp_path)
     found = copy.deepcopy(

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-import einformer
 from einformer.contracts.dtypes import EXACT
 from einformer.contracts.suffixes import select_suffixed
 from tests.commands import lint
-from tests.toys import EACH, config_of
+from tests.oracles.of_toys import ours
+from tests.toys import EACH
 
 ATTENTION = """
 import math
@@ -93,7 +93,7 @@ def test_what_is_right_is_left_alone() -> None:
 @pytest.mark.parametrize("name", EACH)
 def test_emitted_sources_are_right(name: str, plan: str) -> None:
     """They name their tensors as the notes do, and are proved elsewhere."""
-    reading = lint(einformer.from_huggingface(config_of(name)).source(plan), "emitted.py")
+    reading = lint(ours(name).source(plan), "emitted.py")
     assert reading.codes == []
     assert reading.names > 5
 
@@ -109,7 +109,7 @@ def slips(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", ["llama", "mixtral", "gemma2", "falcon", "gpt_neox"])
 def test_slips_in_emitted_sources_are_found(name: str) -> None:
     """All but those in what a module returns that is no function of the file: nothing is known of that."""
-    wrong = list(slips(einformer.from_huggingface(config_of(name)).source("notation", annotations=True)))
+    wrong = list(slips(ours(name).source("notation", annotations=True)))
     found = [bool(lint(text, "emitted.py").codes) for text in wrong]
     assert len(found) > 10
     assert all(found)

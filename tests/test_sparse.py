@@ -21,9 +21,10 @@ from einformer.report import checks
 from einformer.report.subject import Subject, shrink
 from tests.few import FEW_FAMILIES, few
 from tests.oracles import saved as oracle
+from tests.oracles.of_toys import ours
 from tests.small import Array, built, error, inputs, model, tensors, weights
 from tests.test_count import DEEPSEEK, GPT_OSS, SPARSE, mixture
-from tests.toys import TOYS, config_of
+from tests.toys import TOYS
 
 EXACT = 1e-12
 
@@ -163,7 +164,7 @@ MIXTURES = [name for name, (_, given) in TOYS.items() if any("expert" in key and
 
 @pytest.mark.parametrize("name", few(MIXTURES, FEW_FAMILIES))
 def test_flops_of_a_family_are_those_counted(name: str) -> None:
-    toy = einformer.from_huggingface(config_of(name))
+    toy = ours(name)
     chooses = any(call.name == "top" for layer in toy.spec.tree.layers for call in calls(layer))
     assert ("routed(" in toy.source()) == chooses
     tokens = torch.arange(2 * 11).reshape(2, 11)
@@ -173,7 +174,7 @@ def test_flops_of_a_family_are_those_counted(name: str) -> None:
 @pytest.mark.parametrize("name", ["mixtral", "deepseek_v3"])
 def test_the_report_counts_the_experts_that_compute(name: str) -> None:
     """Without numbers, which decide only how many tokens each expert has."""
-    toy = einformer.from_huggingface(config_of(name))
+    toy = ours(name)
     subject = Subject(toy, toy.inputs(1, 8))
     found = list(checks.flops_are_counted(subject))
     assert [check.holds for check in found] == [True, True]

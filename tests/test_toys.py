@@ -7,7 +7,7 @@ import torch
 
 import einformer
 from tests.oracles.flops import counted
-from tests.oracles.of_toys import BATCH, LENGTH, TOLERANCE, filled, made, tokens
+from tests.oracles.of_toys import BATCH, LENGTH, TOLERANCE, filled, made, ours, tokens
 from tests.test_sparse import MIXTURES, work
 from tests.toys import EACH, TOYS, config_of
 
@@ -73,5 +73,5 @@ def test_flops_are_theirs(name: str) -> None:
 @pytest.mark.parametrize("name", [each for name, each in zip(TOYS, EACH, strict=True) if name not in MIXTURES])
 def test_flops_of_what_is_emitted_are_those_counted(name: str) -> None:
     """By torch's counter; those of sparse models are in `tests/test_sparse.py`."""
-    toy = einformer.from_huggingface(config_of(name))
+    toy = ours(name)
     assert work(toy.build().eval(), torch.arange(2 * 11).reshape(2, 11)) == toy.flops(B=2, S=11, convention="fast")

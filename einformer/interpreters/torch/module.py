@@ -50,15 +50,25 @@ class Recipe:
     methods: tuple[type, ...] = ()  # classes whose methods the module has too
     keep: Callable[[], Sequence[Entry[int]]] | None = None  # what decoding keeps; asked for when there is something to decode
     piped: Piped | None = None  # of a stage of a pipeline
+    written: dict[tuple[str, Plan, Style], str] = field(default_factory=dict, compare=False, repr=False)  # files of the model
 
     def source(self) -> str:
         """The file of PyTorch."""
-        return write_source(self.spec, self.name, self.legend, self.plan, self.style)
+        return self._write_once("whole", lambda: write_source(self.spec, self.name, self.legend, self.plan, self.style))
 
     def cached_source(self) -> str:
         """The file of PyTorch whose forwards take a cache."""
+        return self._write_once("cached", self._write_cached)
+
+    def _write_cached(self) -> str:
         assert self.keep is not None
         return decode.write_cached_source(self.spec, self.name, self.legend, self.plan, self.keep(), self.style)
+
+    def _write_once(self, kind: str, write: Callable[[], str]) -> str:
+        key = kind, self.plan, self.style
+        if key not in self.written:
+            self.written[key] = write()
+        return self.written[key]
 
 
 def build(
@@ -206,7 +216,7 @@ class _Door(nn.Module):
     def __reduce__(self) -> tuple[Callable[..., nn.Module], tuple[Any, ...]]:
         dtype = next(self.parameters(), torch.empty(0)).dtype
         frozen = {name for name, parameter in self.named_parameters() if not parameter.requires_grad}
-        return _rebuild, (self.recipe, dtype, dict(self.state_dict()), frozen, self.training)
+        return _rebuild, (replace(self.recipe, written={}), dtype, dict(self.state_dict()), frozen, self.training)
 
 
 class _RankDoor(Parts, _Door):
