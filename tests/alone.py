@@ -63,6 +63,10 @@ LINES = {
     "experts over the sum of their weights": "MODEL | weights R_da, W_aed | r_bsa = sigmoid(z_bsd R_da) | "
     "p_bsa = where(top_{1,a}(r_bsa), r_bsa, 0) | h_bsae = z_bsd W_aed | return p_bsa h_bsae W_aed / (sum_a p_bsa)",
     "as far back as the turn": "MODEL | for l < 3: |   z_bsd <- z_bsd / 2 + tanh(z_{b(s - l)d}) | return z_bsd",
+    "what a turn keeps": "MODEL | weights W_dd' | k_bsd = z_bsd | for l < 3: | "
+    "  k_bsd <- where(l mod 2 == 0, tanh(z_bsd), k_bsd) |   z_bsd <- k_bsd' W_d'd + z_bsd | return z_bsd",
+    "what the next turn overwrites": "MODEL | weights W_dd' | y_bsd = z_bsd | for l < 3: |   z_bsd <- tanh(z_bsd) | "
+    "  y_bsd <- z_bsd' W_d'd | return y_bsd",
     "a group in another order": "model Main(z_bsae) -> y_bsae causal in s: | y_{bs(ae)} = z_bsae | return y_{bs(ea)}",
     "a merged axis changed by <-": "model Main(z_bsae) -> y_bsae causal in s: | y_{bs(ae)} = z_bsae | "
     "y_{bs(ea)} <- tanh(y_{bs(ea)}) e + z_bsae | return y_{bs(ae)}",

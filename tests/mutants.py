@@ -754,13 +754,23 @@ MUTANTS = (
         "conventions.py::test_a_decode_step_is_what_a_longer_text_costs_more",
     ),
     _mutant(
-        "the first turn of an outer loop is that of an inner one", "program/needs.py",
-        "turn - all_that_follow if around <= turn else turn for", "turn - all_that_follow for",
+        "each turn finds what was before the first", "interpreters/count/gradients.py",
+        "left = last if count is not None else {c: self.join", "left = start if count is not None else {c: self.join",
         "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[loops]",
     ),
     _mutant(
-        "a layer has the same gradients in each turn", "interpreters/count/derived.py",
-        "{frozenset[tuple[str, int]](): self.flow, **self.others}", "{frozenset[tuple[str, int]](): self.flow}",
+        "both branches of a choice by the turn have gradients", "interpreters/count/gradients.py",
+        "return None if self.legend is None else (arms[0", "return tuple(arms) if self.legend is not None else (arms[0",
+        "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[a choice by the turn]",
+    ),
+    _mutant(
+        "every turn is read after the last", "interpreters/count/gradients.py",
+        "asked = within if count is not None else {v for", "asked = after | within if count is not None else {v for",
+        "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[what the next turn overwrites]",
+    ),
+    _mutant(
+        "a layer has the same gradients in each turn", "interpreters/count/gradients.py",
+        "called.call(call, turn[:depth])", "called.call(call, tuple((letter, 1) for letter, _ in turn[:depth]))",
         "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[a layer in a loop]",
     ),
     _mutant(
@@ -774,13 +784,13 @@ MUTANTS = (
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
     _mutant(
-        "what only chooses costs something backward", "interpreters/count/derived.py",
-        "reached = value in visit.differentiated", "reached = True",
+        "what only chooses costs something backward", "interpreters/count/gradients.py",
+        "return called.products.get((factor.product, turn), False) and called", "return called",
         "conventions.py::test_what_no_gradient_reaches_costs_nothing_backward[what only chooses]",
     ),
     _mutant(
         "the first step of a recurrence has a gradient", "interpreters/count/rules.py",
-        "yield total((flops, first)) if steps else flops", "yield flops",
+        "yield total((flops, first)) if none else flops", "yield flops",
         "conventions.py::test_what_no_gradient_reaches_costs_nothing_backward[the first step]",
     ),
     _mutant(

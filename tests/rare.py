@@ -34,6 +34,8 @@ ORDERS = {  # how often, in percent
     "as far back as the turn": 50,
     "a scalar that is called like an index": 20,
     "a group in another order": 50,
+    "what a turn keeps": 20,
+    "what the next turn overwrites": 20,
     "a merged axis changed by <-": 40,
 }
 NAMES = (  # of Python, of torch, of what is emitted, and of the letters in which a primed index is spelled there

@@ -233,13 +233,13 @@ def test_backward_is_what_torch_counts(name: str) -> None:
         pytest.param(
             ["c_bsx = tanh((c_{b(s - 1)x'} + P_x') R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"], id="not the first step"
         ),
+        pytest.param(["c_bsx = tanh(c_{b(s - 2)x'} R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"], id="the first two steps"),
         pytest.param(
-            ["c_bsx = tanh(c_{b(s - 2)x'} R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"],
-            marks=pytest.mark.xfail(
-                reason="of the steps before any that is read, the first alone has no gradient", strict=True
-            ),
-            id="the first two steps",
+            ["c_bsx = tanh((c_{b(s - 3)x'} + c_{b(s - 2)x'}) R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"],
+            id="the earlier of two",
         ),
+        pytest.param(["c_bsx = tanh(c_{b(s - 9)x'} R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"], id="all steps"),
+        pytest.param(["c_bsx = tanh(c_{b(s - D)x'} R_x'x) + h_bsx", "return c_bsx U_xd z_bsd"], id="as many as a size says"),
     ],
 )
 def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> None:
@@ -267,12 +267,10 @@ def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> No
                 "  z_bsd <- k_bsd' I_d'x U_xd + z_bsd",
                 "return z_bsd",
             ],
-            marks=pytest.mark.xfail(reason="a turn that keeps what an earlier one left counts as any other", strict=True),
             id="a choice by the turn",
         ),
         pytest.param(
             ["y_bsd = z_bsd", "for l < L:", "  z_bsd <- tanh(z_bsd)", "  y_bsd <- z_bsd' I_d'x U_xd", "return y_bsd"],
-            marks=pytest.mark.xfail(reason="a turn whose result is overwritten counts backward as any other", strict=True),
             id="what the next turn overwrites",
         ),
         pytest.param(
@@ -289,6 +287,36 @@ def test_what_no_gradient_reaches_costs_nothing_backward(lines: list[str]) -> No
         pytest.param(
             ["y_bsd = z_bsd", "for l < L:", "  y_bsd <- z_bsd + y_bsd / 2", "  z_bsd <- y_bsd' I_d'x U_xd", "return z_bsd"],
             id="the first two turns",
+        ),
+        pytest.param(
+            [
+                "y_bsd = tanh(z_bsd' I_d'x U_xd)",
+                "for l < L:",
+                "  n_bsd = y_bsd",
+                "  y_bsd <- z_bsd' I_d'x U_xd",
+                "  z_bsd <- n_bsd",
+                "return y_bsd",
+            ],
+            id="two tensors that change places",
+        ),
+        pytest.param(
+            [
+                "for l < L:",
+                "  for c < C:",
+                "    z_bsd <- where(c == 1, z_bsd' I_d'x U_xd, z_bsd) + z_bsd' U_xd' I_dx",
+                "return z_bsd",
+            ],
+            id="a choice by the turn of an inner loop",
+        ),
+        pytest.param(
+            [
+                "y_bsd = 0 z_bsd",
+                "for l < L:",
+                "  y_bsd <- where(l == 1, Map_l(z_bsd), y_bsd + Map_l(tanh(z_bsd)))",
+                "  z_bsd <- Map_l(y_bsd)",
+                "return y_bsd",
+            ],
+            id="a layer whose last result nobody reads",
         ),
         pytest.param(
             ["for l < L:", "  z_bsd <- z_bsd / 2", "for l < L:", "  z_bsd <- z_bsd' I_d'x U_xd", "return z_bsd"], id="two loops"
@@ -321,6 +349,16 @@ def test_a_turn_that_begins_with_an_input_has_fewer_gradients(lines: list[str]) 
     counts = flops(model, "notation", B=2, S=7)
     assert sum(count.total + count.backward for count in counts) == counter.get_total_flops()
     assert text.flops("notation").subs({"B": 2, "S": 7, **sizes}) == sum(c.each * c.times for c in counts)
+
+
+def test_what_differs_from_turn_to_turn_has_no_formula() -> None:
+    """Forward all turns are alike."""
+    lines = ("y_bsd = z_bsd", "for l < L:", "  z_bsd <- tanh(z_bsd)", "  y_bsd <- z_bsd' W_d'd", "return y_bsd")
+    text = texts_spec("b, s, d, l: L", "model M(z_bsd) -> z_bsd causal in s:", "weights W_d'd", *lines)["M"]
+    counts = rules.count_flops(text.tree, text.name, Symbols.of(text.tree))
+    assert str(sum(count.spent("forward") for count in counts)) == "2*B*D**2*L*S"
+    with pytest.raises(EinformerError, match=r"E607 .* differs from turn to turn"):
+        sum(count.spent("training") for count in counts)
 
 
 @pytest.mark.parametrize("plan", ["notation", "fast"])

@@ -570,7 +570,11 @@ class _Body:
 
     def merge(self) -> None:
         """`u_{bs(ae)} = y_bsea`, read as `u_bsd` where the legend says that it may."""
-        if value := self.pick(lambda value: {"a", "e"} <= set(value.letters) and "d" not in value.letters):
+        value = self.pick(lambda value: {"a", "e"} <= set(value.letters) and "d" not in value.letters)
+        if value is None and (flat := self.pick(lambda value: "d" in value.letters and not {"a", "e"} & set(value.letters))):
+            heads = [letter for letter in flat.letters if letter != "d"]
+            value = self.define((*heads, "a", "e"), f"{self.read(flat)} {self.read(self.weight(('d', 'a', 'e')))}")
+        if value is not None:
             rest = [letter for letter in value.letters if letter not in "ae"]
             group = self.random.choice(["(ae)", "(ea)"])
             if "A" in self.file.heads["d"] + self.file.heads["e"]:
@@ -830,7 +834,10 @@ class _Body:
         made = [inner for inner in self.values if inner not in around and not inner.read]
         added = self.collected(made or [value], value.letters)
         text = self.read(value)
-        self.line(f"{text} <- {text} / 2 + tanh({added})")
+        right = f"tanh({added})" if self.file.does("what the next turn overwrites") else f"{text} / 2 + tanh({added})"
+        if self.file.does("what a turn keeps"):
+            right = f"where({self.random.choice(CONDITIONS).format(letter)}, {right}, {text})"
+        self.line(f"{text} <- {right}")
         self.turns, self.values, self.masks, value.read = self.turns[:-1], around, masks, False
 
     # ------------------------------------------------------------------------------------------- what few people write

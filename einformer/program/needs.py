@@ -276,7 +276,6 @@ class Repeat:
 
 
 Steps = tuple[Step | Repeat, ...]
-Turn = frozenset[tuple[str, int]]  # the numbers of some letters of loops
 
 
 def steps_of(function: Function) -> Steps:
@@ -427,9 +426,6 @@ class Flow:
         self.loops = frozenset(letter for step in flat(self.body) for letter, _ in step.loops)
         self.supports = {line.value: support for line, support in zip(function.inputs, inputs, strict=True)}
         self.needed: dict[Cases, tuple[Mapping[Value, Need], tuple[Cases, ...]]] = {}
-        self.turn: dict[str, int] = {}  # of the loops that are followed
-        self.constant: dict[Value, set[Turn]] = {}  # in which turns a value has no gradient
-        self.note(self.supports)
         self.forward(self.body)
         self.output = self.support(function.output.value)
 
@@ -445,13 +441,6 @@ class Flow:
             if isinstance(recur := step.line.value.operation, op.Recur):  # it reads itself, which is trained if its step is
                 self.supports[recur.so_far] = Support(trained=self.support(recur.step).trained)
                 self.compute(step)
-            self.note(step.values)
-
-    def note(self, values: Iterable[Value]) -> None:
-        """Note in which turns values have no gradient."""
-        for value in values:
-            if not self.support(value).trained:
-                self.constant.setdefault(value, set()).add(frozenset(self.turn.items()))
 
     def compute(self, step: Step) -> None:
         """Follow the supports of the values of a line."""
@@ -463,10 +452,8 @@ class Flow:
         """The facts that hold before each turn of a loop and after the last."""
         some = repeat.turns.carried
         start = {c: self.support(c.before) for c in some if c.before is not None}
-        for turn in itertools.count():
-            self.turn[repeat.turns.letter] = turn
+        while True:
             self.supports |= {c.within: start.get(c, DENSE) for c in some}
-            self.note(c.within for c in start)
             self.forward(repeat.body)
             last = {c: self.support(c.last).each(lambda cases: self.lasting(cases, repeat)) for c in some}
             met = {c: last[c].meet(start.get(c, last[c])) for c in some}
@@ -474,12 +461,6 @@ class Flow:
                 break
             start = {c: met[c] for c in start}
         self.supports |= {c.after: met[c] for c in some}
-        all_that_follow = {(repeat.turns.letter, self.turn.pop(repeat.turns.letter))}
-        self.note(c.after for c in some)
-        around = self.turn.items()
-        for value in (*(c.within for c in some), *(value for step in flat(repeat.body) for value in step.values)):
-            turns = self.constant.get(value, ())
-            self.constant[value] = {turn - all_that_follow if around <= turn else turn for turn in turns}
 
     def support(self, value: Value) -> Support:
         """The facts about a value."""

@@ -10,24 +10,25 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, cast
 
+from einformer.interpreters.count.gradients import Calls, Factor, Gradients
 from einformer.language import tree
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Equation, Expression, Spec
+from einformer.language.tree import Equation, Expression, Number, Spec
 from einformer.program import operations as op
 from einformer.program.attending import find_sinks
 from einformer.program.chunks import Chunk, find_chunks
 from einformer.program.collectives import find_own
 from einformer.program.experts import Routing, find_routings
-from einformer.program.inequalities import ALWAYS, Cases, Facts, both
+from einformer.program.inequalities import ALWAYS, Cases, Facts, Linear, both, written
 from einformer.program.kernels import PAIR, Chunked, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
-from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, Turn, flat, made_of
+from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, flat, made_of
 from einformer.program.operations import Function, Value
 from einformer.program.orders import Letters, order_pairs
-from einformer.program.rewrite import find_differentiated, list_differentiated, walk
+from einformer.program.rewrite import list_differentiated, walk
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Term
 from einformer.program.turns import Case, Site, Turns, below, turns_of, united
@@ -35,8 +36,7 @@ from einformer.program.turns import Case, Site, Turns, below, turns_of, united
 T = TypeVar("T")
 Norms = tuple[Mapping[Value, Norm], set[Value]]
 Place = tuple[str, str]  # the path of a layer, the name of a weight
-Gradient = frozenset[str | Turn] | None  # none; one but in the first step of recurrences over these letters, and in these turns
-EVERYWHERE: Gradient = frozenset()
+Early = tuple[str, Expression]  # the letter of a recurrence, and so many of its first steps
 
 _MOST_TREES = 64
 _RESULTS: dict[tuple[int, str], tuple[Spec, dict[object, object]]] = {}
@@ -67,6 +67,18 @@ def cache_by_tree(f: Callable[[Spec, str], T]) -> Callable[[Spec, str], T]:
 
 
 @dataclass(frozen=True, slots=True)
+class Moving:
+    """A factor that has a gradient, but in the first steps of a recurrence; or where it differs, in some turns."""
+
+    early: frozenset[Early] = frozenset()
+    differs: Factor | None = None
+
+
+Gradient = frozenset[Moving]  # of a product of factors those that have one
+EVERYWHERE: Gradient = frozenset([Moving()])
+
+
+@dataclass(frozen=True, slots=True)
 class Visit:
     """A line on a walk through the calls: where its values are needed, its path, and the turns of the calls on the way."""
 
@@ -75,30 +87,36 @@ class Visit:
     step: Step
     needs: Mapping[Value, Need]
     turns: tuple[Turns, ...]
-    differentiated: Collection[Value]  # those that the gradient of the output reaches
-    others: Mapping[Turn, Flow]  # the flow in those turns of its callers in which fewer inputs have a gradient
+    calls: Calls
+    work: Work
 
-    def gradient(self, value: Value) -> Gradient:
-        """Returns whether a value has a gradient: one that reads a recurrence alone has none in its first step.
-
-        In a turn of a loop it has none if nothing has one of which it is made.
-        """
+    def gradient(self, value: Value, product: Value) -> Gradient:
+        """Returns the gradient of a factor: one that reads a recurrence alone has none in its first steps."""
+        factor, letters = Factor(self.calls, value, product), [letter for turns in self.turns for letter in turns.letters]
+        turn = tuple((letter, 0) for letter in (*letters, *(letter for letter, _ in self.step.loops)))
+        sure, maybe = (own.find(factor, turn) for own in self.work.gradients)
         recur = self.step.line.value.operation
-        if not self.flow.support(value).trained:
-            return None
-        first = {recur.letter} if isinstance(recur, op.Recur) and self._waits(value, recur.so_far) else set[str]()
-        return frozenset(first) | self.find_constant(value)
+        early = self._find_early(value, recur) if isinstance(recur, op.Recur) else frozenset[Early]()
+        return frozenset([Moving(early, None if sure else factor)] if maybe else ())
 
-    def find_constant(self, value: Value) -> frozenset[Turn]:
-        """Returns the turns in which a value has no gradient."""
-        flows = {frozenset[tuple[str, int]](): self.flow, **self.others}
-        return frozenset(turn | inner for turn, flow in flows.items() for inner in flow.constant.get(value, ()))
-
-    # All gradients of a value come of what there is of a recurrence so far.
-    def _waits(self, value: Value, so_far: Value) -> bool:
+    # In these steps all gradients of a value come of what there is of a recurrence before the first.
+    def _find_early(self, value: Value, recur: op.Recur) -> frozenset[Early]:
+        match value.operation:
+            case op.Gather(argument, slots) if argument is recur.so_far:
+                (number,) = (slot.number for slot in slots if slot.label == (recur.letter,))
+                return frozenset((recur.letter, steps) for steps in self._list_steps(number, recur.letter))
         trained = [operand for operand in list_differentiated(value) if self.flow.support(operand).trained]
-        inner = value in self.step.values and bool(trained)
-        return value is so_far or (inner and all(self._waits(operand, so_far) for operand in trained))
+        if value not in self.step.values or not trained:
+            return frozenset()
+        return frozenset.intersection(*(self._find_early(operand, recur) for operand in trained))
+
+    # Before a position so far back there is none; one for each number of other letters is read together with the last.
+    def _list_steps(self, number: Value, letter: str) -> Iterator[Expression]:
+        yield Number(1)
+        numbers = self.flow.reader.numbers(number)
+        if len(numbers) == 1 and not number.axes:
+            back = Linear.index(letter) - numbers[0][1]
+            yield from (written(back),) if back.value is None else map(Number, range(2, int(back.value) + 1))
 
     def letters(self, value: Value) -> Letters:
         """Returns the letters of all that is computed at once. A recurrence computes everything anew in each step."""
@@ -116,7 +134,7 @@ def build_work(spec: Spec, name: str) -> Work:
     legend, layers = Legend.of(specialised), {layer.name: layer for layer in specialised.layers}
     names = {layer.span: layer.name for layer in spec.layers}
     flows = Flows.of_spec(specialised, lower_functions(specialised, legend), legend)
-    return Work(specialised, layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
+    return Work(specialised, name, layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
 
 
 def find_own_letters(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Mapping[Value, op.Axes]:
@@ -125,18 +143,18 @@ def find_own_letters(spec: Spec, name: str, legend: Legend, sharding: Sharding) 
     return find_own(work.flows.functions, work.spec, name, sharding, legend) if sharding.places else {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """The functions of a specialised spec, and the names that its author gave their layers."""
 
     spec: Spec
+    name: str
     layers: Mapping[str, tree.Layer]
     names: Mapping[str, str]
     flows: Flows
     norms_of: dict[str, Norms] = field(default_factory=dict)
     sinks_of: dict[str, Mapping[Value, str]] = field(default_factory=dict)
     chunks_of: dict[str, Mapping[Value, tuple[Chunk, Chunked]]] = field(default_factory=dict)
-    differentiated_of: dict[str, set[Value]] = field(default_factory=dict)
 
     @property
     def time(self) -> str:
@@ -178,50 +196,30 @@ class Work:
         layer = self.layers[name]
         return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
 
-    def walk(
-        self,
-        flow: Flow,
-        output: Cases = ALWAYS,
-        path: str = "",
-        turns: tuple[Turns, ...] = (),
-        reached: bool = True,
-        others: Mapping[Turn, Flow] | None = None,
-    ) -> Iterator[Visit]:
-        """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it.
+    @functools.cached_property
+    def gradients(self) -> tuple[Gradients, Gradients]:
+        """The gradients that are there in all turns, and in any."""
+        return self.find_gradients(all), self.find_gradients(any)
 
-        `reached` says whether the output has a gradient.
-        """
-        needs, differentiated = flow.needs(output), self.differentiated(flow.function) if reached else ()
+    def find_gradients(self, join: Callable[[Iterable[bool]], bool] = any, legend: Legend | None = None) -> Gradients:
+        """Returns the gradients of the whole, turn by turn at the sizes of a legend."""
+        flow = self.whole(self.name)
+        inputs = tuple(flow.support(line.value).trained for line in flow.function.inputs)
+        return Gradients(flow, inputs, True, legend, join)
+
+    def walk(
+        self, flow: Flow, output: Cases = ALWAYS, path: str = "", turns: tuple[Turns, ...] = (), calls: Calls = ()
+    ) -> Iterator[Visit]:
+        """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it."""
+        needs = flow.needs(output)
         for step in flat(flow.body):
-            visit = Visit(path, flow, step, needs, turns, differentiated, others or {})
+            visit = Visit(path, flow, step, needs, turns, calls, self)
             for value in step.values:
                 if isinstance(value.operation, op.Call) and value in needs:
                     inner, need = self.path(path, value.operation, step), needs[value]
-                    within = visit.within(need.cases)
-                    fewer = self.find_others(visit, value, value.operation)
-                    yield from self.walk(flow.called(value), need.where, inner, within, value in differentiated, fewer)
+                    way = (*calls, (value, len(step.loops)))
+                    yield from self.walk(flow.called(value), need.where, inner, visit.within(need.cases), way)
             yield visit
-
-    def find_others(self, visit: Visit, value: Value, call: op.Call) -> dict[Turn, Flow]:
-        """Returns the flow through a function in those turns in which fewer arguments have a gradient."""
-        constant = [visit.find_constant(argument) for argument in call.arguments]
-        supports = [visit.flow.support(argument) for argument in call.arguments]
-        return {
-            turn: self.flows.of(
-                call.function,
-                tuple(
-                    replace(support, trained=support.trained and not any(one <= turn for one in turns))
-                    for support, turns in zip(supports, constant, strict=True)
-                ),
-            )
-            for turn in frozenset[Turn]().union(*constant)
-        }
-
-    def differentiated(self, function: Function) -> set[Value]:
-        """Returns the values of a function that the gradient of its output reaches."""
-        if function.name not in self.differentiated_of:
-            self.differentiated_of[function.name] = find_differentiated(function)
-        return self.differentiated_of[function.name]
 
     def path(self, path: str, call: op.Call, step: Step) -> str:
         """Returns the path of the layer that is called: the name of an instance, or else of the layer in the text."""
@@ -315,7 +313,7 @@ class Contraction:
         inner = self.summed - self.paired
         others = [k for k, own in enumerate(self.operands) if k != self.weight and (not self.paired or own & inner)]
         letters = frozenset[str]().union(*(self.operands[k] for k in others))
-        gradient = functools.reduce(_unite, (self.gradients[k] for k in others))
+        gradient = frozenset[Moving]().union(*(self.gradients[k] for k in others))
         return replace(self, operands=(letters, self.operands[self.weight]), gradients=(gradient, self.gradients[self.weight]))
 
 
@@ -383,7 +381,7 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         one, other = one - (summed - other), other - (summed - one)
         own = _pair(one | other, contraction.paired)
         chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= own)
-        left[number] = own - summed, _unite(first, second)
+        left[number] = own - summed, first | second
         gradients, sink, paired = (first, second), contraction.sink, contraction.paired
         output, where = own - summed, contraction.where
         steps.append(Pair(one, other, output, contraction.value, chosen, where, gradients, sink, paired))
@@ -393,10 +391,6 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
 # What is computed for pairs has all of their letters.
 def _pair(letters: Letters, paired: Letters) -> Letters:
     return letters | paired if letters & paired else letters
-
-
-def _unite(first: Gradient, second: Gradient) -> Gradient:
-    return second if first is None else first if second is None else first & second
 
 
 def list_chosen(flows: Flows, where: Cases, letters: Letters) -> tuple[Chosen, ...]:
@@ -428,8 +422,7 @@ def _read_contraction(
     if len(read) < 2:
         return None
     operands_of, letters = tuple(own for _, own in read), frozenset[str]().union(*(own for _, own in read))
-    reached = value in visit.differentiated
-    gradients = tuple(visit.gradient(factor) if reached else None for factor, _ in read)
+    gradients = tuple(visit.gradient(factor, value) for factor, _ in read)
     where = both(visit.flow.before(visit.needs[value], value, summed).where, visit.flow.nonzero_of(factors))
     chosen = list_chosen(visit.flow.flows, where, letters)
     paired = routing.paired if routing else frozenset[str]()
@@ -476,8 +469,8 @@ def _read_chunks(value: Value, visit: Visit, chunks: Mapping[Value, tuple[Chunk,
 
 def _list_chunked(value: Value, chunk: Chunk, kernel: Chunked, visit: Visit) -> Iterator[Pair]:
     def find_gradient(*terms: Term) -> Gradient:
-        values = (factor.value for term in terms for factor in term.powers)
-        return functools.reduce(_unite, map(visit.gradient, values), None) if value in visit.differentiated else None
+        factors = (factor.value for term in terms for factor in term.powers)
+        return frozenset[Moving]().union(*(visit.gradient(factor, value) for factor in factors))
 
     def find_rows(*sides: Value | None) -> Letters:
         return frozenset(x for side in sides if side is not None for x in side.axes if x in kernel.shared) | {kernel.letter}
@@ -486,15 +479,15 @@ def _list_chunked(value: Value, chunk: Chunk, kernel: Chunked, visit: Visit) -> 
     n, put, decays = frozenset(kernel.summed), frozenset(kernel.put), chunk.decay
     query, key, decay = find_gradient(chunk.query), find_gradient(chunk.key), find_gradient(*decays)
     given, new = find_gradient(*chunk.value), find_rows(kernel.value)
-    weights = find_rows(kernel.query, kernel.key, kernel.decay), _unite(_unite(query, key), decay)
+    weights = find_rows(kernel.query, kernel.key, kernel.decay), query | key | decay
     state, grown = find_rows(kernel.key, kernel.decay), find_gradient(chunk.key, *decays, *chunk.value)
     queries = [(find_rows(kernel.query) | n, query)]
     if chunk.probe is not None:
         queries.append((find_rows(kernel.probe) | n, find_gradient(chunk.probe)))
         inside = find_gradient(chunk.probe, chunk.key, *decays, *chunk.gain)
-        new, given = new | find_rows(kernel.probe, kernel.key, kernel.decay, kernel.gain), _unite(_unite(given, inside), grown)
-        grown, w = _unite(grown, inside), new | put
-        yield make(w, w, new, chunk="solved", gradients=(inside, None))  # forward no product
+        new, given = new | find_rows(kernel.probe, kernel.key, kernel.decay, kernel.gain), given | inside | grown
+        grown, w = grown | inside, new | put
+        yield make(w, w, new, chunk="solved", gradients=(inside, frozenset()))  # forward no product
     state |= new
     for letters, gradient in queries:
         keys = find_rows(kernel.key) | n
@@ -508,7 +501,7 @@ def _list_chunked(value: Value, chunk: Chunk, kernel: Chunked, visit: Visit) -> 
         )
     yield make(weights[0], new | put, weights[0] | new | put, chunk="pairs", gradients=(weights[1], given))
     left = find_rows(kernel.key, kernel.decay) | n
-    yield make(left, new | put, state | n | put, chunk="left", gradients=(_unite(key, decay), given))
+    yield make(left, new | put, state | n | put, chunk="left", gradients=(key | decay, given))
 
 
 # A denominator without a summed letter divides the whole.
@@ -621,6 +614,7 @@ class Derived:
     held: tuple[Held, ...]
     done: tuple[Done, ...]
     facts: Facts
+    gradients: Callable[[Legend], Gradients]  # turn by turn
     time: str = ""
     vocabulary: str = ""
     logits: tuple[str, ...] = ()
@@ -635,7 +629,8 @@ def derive(spec: Spec, name: str) -> Derived:
     done = tuple(done for visit in visits for done in _list_done(visit, work, routings.get(visit.flow.function.name, {})))
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
     logits = letters if vocabulary in map(axis_of, letters) else ()
-    return Derived(tuple(_hold(work, name, visits)), done, work.flows.facts, work.time, vocabulary, logits)
+    held, gradients = tuple(_hold(work, name, visits)), functools.partial(work.find_gradients, any)
+    return Derived(held, done, work.flows.facts, gradients, work.time, vocabulary, logits)
 
 
 # A line, once for each of the branches on layer numbers in it.

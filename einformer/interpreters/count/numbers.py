@@ -11,7 +11,8 @@ from typing import Any
 from einformer.errors import Span, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Precision
-from einformer.interpreters.count.derived import derive, find_own_letters
+from einformer.interpreters.count.derived import Derived, derive, find_own_letters
+from einformer.interpreters.count.gradients import Factor, Gradients, Turn
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
 from einformer.language.primitives import NUMERIC
@@ -56,6 +57,9 @@ class Numbers(Sizes[int]):
     """Sizes as numbers. `numbers` are those of turns."""
 
     numbers: Mapping[str, int] = field(default_factory=dict)
+    turn: Turn = ()  # the same, loop by loop
+    gradients: dict[object, Gradients] = field(default_factory=dict)
+    walks = True
     smallest = staticmethod(min)
     largest = staticmethod(max)
     divide = staticmethod(lambda number, by: int(number // by))
@@ -79,17 +83,26 @@ class Numbers(Sizes[int]):
         number = self.legend.number(e, self.numbers)
         return int(number) if math.isfinite(number) and number == int(number) else number
 
-    def kinds(self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
-        """Yields the kinds of turns, which are gone through one by one only where a number depends on them."""
+    def kinds(
+        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...], each: bool = False
+    ) -> Iterator[tuple[tuple[int, ...], Numbers]]:
+        """Yields the kinds of turns, which are gone through one by one only where a number depends on them, or for `each`."""
         letters = {x.letter for e in numbers for x in subexpressions(e) if isinstance(x, Index)}
-        deciding = [own for own in turns if letters & set(own.letters)]
-        kinds: dict[tuple[Value, ...], list[Numbers]] = {}
+        deciding = [own for own in turns if each or letters & set(own.letters)]
+        kinds: dict[tuple[object, ...], list[Numbers]] = {}
         for chosen in product(*map(self._list_kinds, deciding)):
-            inner = replace(self, numbers={letter: number for some in chosen for letter, number in some})
-            kinds.setdefault(tuple(map(inner.value, numbers)), []).append(inner)
+            turn = tuple(one for some in chosen for one in some)
+            inner = replace(self, numbers=dict(turn), turn=turn)
+            kinds.setdefault((turn if each else (), *map(inner.value, numbers)), []).append(inner)
         rest = tuple(self.turns(own) for own in turns if own not in deciding)
         for same in kinds.values():
             yield ((len(same), *rest) if deciding else rest), same[0]
+
+    def moves(self, derived: Derived, factor: Factor) -> bool:
+        """Returns whether a factor has a gradient in the turn at hand."""
+        if derived.gradients not in self.gradients:
+            self.gradients[derived.gradients] = derived.gradients(self.legend)
+        return self.gradients[derived.gradients].find(factor, self.turn)
 
     # The numbers of letters in each of some turns.
     def _list_kinds(self, turns: Turns) -> list[tuple[tuple[str, int], ...]]:

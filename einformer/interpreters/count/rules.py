@@ -5,24 +5,27 @@ FLOPs are those of an equation in one turn of the loops around it, bytes those o
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cast
 
-from einformer.errors import Span
+from einformer.errors import Span, fail
 from einformer.interpreters.count.activations import Saved, SavedValue, find_saved
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
 from einformer.interpreters.count.derived import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
+from einformer.interpreters.count.gradients import Factor
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Expression, Index, Number, Spec
+from einformer.language.tree import Expression, Index, Spec
+from einformer.language.walk import subexpressions
 from einformer.language.weights import key
 from einformer.program.cache import Entry
 from einformer.program.inequalities import ALWAYS, Cases
 from einformer.program.kernels import CHUNK
-from einformer.program.needs import Region, Turn, region_of
+from einformer.program.needs import Region, region_of
 from einformer.program.operations import Axes, Value
 from einformer.program.orders import Letters, estimate_size
 from einformer.program.sharding import find_whole
@@ -69,6 +72,7 @@ class Sizes(ABC, Generic[N]):
     shares: tuple[tuple[frozenset[str], N], ...] = ()
     own: Mapping[Value, Axes] = field(default_factory=dict)
     lengths: dict[str, N] = field(default_factory=dict, init=False)
+    walks: ClassVar[bool]  # does it go through turns one by one?
     smallest: ClassVar[Any]  # of some numbers
     largest: ClassVar[Any]
     divide: ClassVar[Any]  # a number by one that divides it
@@ -91,8 +95,14 @@ class Sizes(ABC, Generic[N]):
         """Returns how many different numbers the letters of loops take over all sites."""
 
     @abstractmethod
-    def kinds(self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]) -> Iterable[tuple[tuple[N, ...], Sizes[N]]]:
-        """Yields the turns in which these numbers are the same, how many they are, and the sizes of each kind."""
+    def kinds(
+        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...], each: bool = False
+    ) -> Iterable[tuple[tuple[N, ...], Sizes[N]]]:
+        """Yields the turns in which these numbers are the same, or `each`, how many they are, and the sizes of each kind."""
+
+    def moves(self, derived: Derived, factor: Factor) -> bool:
+        """Returns whether a factor has a gradient in the turn at hand; of letters none is."""
+        raise AssertionError(factor)
 
     def estimate(self, letter: str) -> int:
         """Returns the size of an axis that decides the order of contractions. After a cache comes one position."""
@@ -217,7 +227,7 @@ class WeightCount(Counted[N]):
 class EquationCount(Counted[N]):
     """The FLOPs of an equation, `text` as it is written, in a forward pass.
 
-    `backward` are those of its gradients in all turns together, since the first turns may have fewer. `core` are those of
+    `gradients` are those of its gradients in all turns together, since some turns may have fewer. `core` are those of
     products over two positions, what selective recomputation does again; `repeated` says that the equation is part of a
     block, which full recomputation does again.
     """
@@ -228,14 +238,22 @@ class EquationCount(Counted[N]):
     line: int
     each: N
     turns: tuple[N, ...]
-    backward: N
+    gradients: N | None
     core: N
     repeated: bool = False
+
+    @property
+    def backward(self) -> N:
+        """The FLOPs of its gradients, in all turns together. Raises EinformerError E607."""
+        if self.gradients is None:
+            message = "what has a gradient differs from turn to turn, so that its FLOPs have no formula"
+            raise fail("E607", message, fix="bind the sizes, whose turns are gone through one by one")
+        return self.gradients
 
     def in_one_turn(self) -> EquationCount[N]:
         """The count in a turn of the first loop, on an average."""
         first, *rest = self.turns
-        return replace(self, turns=tuple(rest), backward=cast("Any", self.backward) / first)
+        return replace(self, turns=tuple(rest), gradients=self.gradients and cast("Any", self.gradients) / first)
 
     def spent(self, phase: Phase, recompute: Recompute = "none") -> N:
         """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and the recomputation."""
@@ -406,31 +424,27 @@ def find_intensity(moves: Iterable[Traffic[N]]) -> Any:
 
 
 def _count_equation(derived: Derived, done: Done, sizes: Sizes[N], convention: Convention) -> Iterator[EquationCount[N]]:
-    gradients = (gradient or () for o in done.operations if isinstance(o, Contraction) for gradient in o.gradients)
-    differing = dict.fromkeys(e for gradient in gradients for turn in _split_gradient(gradient)[0] for e in turn)
+    gradients = [moving for o in done.operations if isinstance(o, Contraction) for own in o.gradients for moving in own]
+    numbers, differ = dict.fromkeys(e for own in gradients for _, e in own.early), any(own.differs for own in gradients)
     backward: dict[Any, list[N]] = {}
-    for kind, rules, turns in _list_kinds(derived, done, sizes, convention, differing):
+    if not sizes.walks and (differ or any(isinstance(x, Index) for e in numbers for x in subexpressions(e))):
+        yield from (rules.equation(turns, None) for _, rules, turns in _list_kinds(derived, done, sizes, convention))
+        return
+    for kind, rules, turns in _list_kinds(derived, done, sizes, convention, numbers, differ):
         backward.setdefault(kind, []).append(product((*turns, rules.backward())))
     for kind, rules, turns in _list_kinds(derived, done, sizes, convention):
         yield rules.equation(turns, total(backward.get(kind, ())))  # of no turn, nothing
 
 
-# The kinds of turns in which a mask differs, by what it has of them; or, within a kind, one of the numbers `within`.
+# The kinds of turns in which a mask differs, by what it has of them; or, within a kind, one of the numbers `within`, or any.
 def _list_kinds(
-    derived: Derived, done: Done, sizes: Sizes[N], convention: Convention, within: Iterable[Expression] = ()
+    derived: Derived, done: Done, sizes: Sizes[N], convention: Convention, within: Iterable[Expression] = (), each: bool = False
 ) -> Iterator[tuple[Any, _Rules[N], tuple[N, ...]]]:
     masked = (operation for operation in done.operations if convention.pairs == "exact")
     regions = [region for o in masked if (region := region_of(o.where, o.letters, done.turning, derived.facts)) is not None]
     numbers = dict.fromkeys(e for region in regions for e in region.parameters(done.turning))
-    for turns, inner in replace(sizes, time=derived.time).kinds(done.turns, (*numbers, *within)):
+    for turns, inner in replace(sizes, time=derived.time).kinds(done.turns, (*numbers, *within), each):
         yield tuple(map(inner.value, numbers)), _Rules(inner, convention, derived, done), turns
-
-
-# The turns without a gradient, each as conditions on letters of loops, and the letters of recurrences.
-def _split_gradient(gradient: Iterable[str | Turn]) -> tuple[list[list[Expression]], Letters]:
-    turns = (sorted(turn) for turn in gradient if not isinstance(turn, str))
-    conditions: list[list[Expression]] = [[Apply("==", (), (Index(x), Number(number))) for x, number in turn] for turn in turns]
-    return conditions, frozenset(letter for letter in gradient if isinstance(letter, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +456,7 @@ class _Rules(Generic[N]):
     derived: Derived
     done: Done
 
-    def equation(self, turns: tuple[N, ...], backward: N) -> EquationCount[N]:
+    def equation(self, turns: tuple[N, ...], backward: N | None) -> EquationCount[N]:
         done, span = self.done, self.done.equation.span
         products = self.products()
         forward: N = total((*(flops for flops, pair in products if pair.chunk != "solved"), *self.elementwise()))
@@ -458,13 +472,25 @@ class _Rules(Generic[N]):
     def products(self) -> list[tuple[N, Pair]]:
         return [(self.numbers(pair, pair.letters, self.convention.per_multiply), pair) for pair in self.pairs()]
 
-    # A product for each factor that has a gradient; in the first step of a recurrence what came before has none.
+    # A product for each factor that has a gradient; in the first steps of a recurrence what came before has none.
     def gradients(self, flops: N, pair: Pair) -> Iterator[N]:
-        for gradient in (gradient for gradient in pair.gradients if gradient is not None):
-            turns, steps = _split_gradient(gradient)
-            first: N = self.numbers(pair, pair.letters - steps, self.convention.per_multiply, -1)
-            if not any(all(self.sizes.value(condition) for condition in turn) for turn in turns):
-                yield total((flops, first)) if steps else flops
+        for gradient in pair.gradients:
+            if moving := [own for own in gradient if own.differs is None or self.sizes.moves(self.derived, own.differs)]:
+                none = dict[str, list[Expression]]()
+                for letter, steps in frozenset.intersection(*(own.early for own in moving)):
+                    none.setdefault(letter, []).append(steps)
+                first: N = self.numbers(
+                    pair,
+                    pair.letters - none.keys(),
+                    self.convention.per_multiply,
+                    -1,
+                    *itertools.starmap(self.count_first, none.items()),
+                )
+                yield total((flops, first)) if none else flops
+
+    # So many steps of a recurrence, if there are as many.
+    def count_first(self, letter: str, steps: list[Expression]) -> N:
+        return cast("N", self.sizes.smallest((self.sizes.largest(map(self.sizes.value, steps)), self.sizes.length(letter))))
 
     def traffic(self, turns: tuple[N, ...], element: N | int, fused: bool) -> Traffic[N]:
         done, pairs, span = self.done, list(self.pairs()), self.done.equation.span

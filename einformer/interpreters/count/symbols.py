@@ -72,6 +72,7 @@ class Symbols(Sizes[sympy.Expr]):
     """Sizes as letters. `branches` are values of scalars in some turns."""
 
     branches: Mapping[Expression, Expression] = field(default_factory=dict)
+    walks = False
     smallest = staticmethod(lambda numbers: sympy.Min(*numbers))
     largest = staticmethod(lambda numbers: sympy.Max(*numbers))
     divide = staticmethod(lambda number, by: number / by)
@@ -82,15 +83,9 @@ class Symbols(Sizes[sympy.Expr]):
         return self.value(self.legend.axes[axis].size)
 
     def kinds(
-        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...]
+        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[sympy.Expr, ...], Symbols]]:
         """Yields the kinds of turns: a scalar of layers, `W_l`, is a `where` of two values."""
-        turn = next((e for e in numbers if isinstance(e, tree.Apply) and e.name == "==" and e not in self.branches), None)
-        if turn is not None:
-            for holds in (True, False):
-                inner = replace(self, branches={**self.branches, turn: tree.Number(int(holds))})
-                yield from inner.kinds(tuple(_split(own, Case(turn, holds)) for own in turns), numbers)
-            return
         turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, tree.Tensor) and x not in self.branches}
         if not turning:
             yield tuple(map(self.turns, turns)), self
