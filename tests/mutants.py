@@ -1080,7 +1080,7 @@ MUTANTS = (
     _mutant(
         "a rank computes the pairs of all experts", "program/fusing.py",
         "sharding.over(routing.rows) <= sharding.rows", "sharding.over((routing.letter, *routing.rows)) <= sharding.rows",
-        "plan.py::test_ranks_that_share_experts_compute_the_chosen_ones_alone[mixtral]",
+        "plan.py::test_ranks_that_share_experts_compute_the_chosen_ones_alone[tp: g x v-mixtral]",
     ),
     _mutant(
         "what is varied is varied again", "program/collectives.py",
@@ -1091,6 +1091,26 @@ MUTANTS = (
         "the experts of each rank are numbered from the first of all", "interpreters/torch/kernels.py",
         "own = expert - MESH.get_local_rank(axis) * count", "own = expert",
         "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[mixtral tp: g x v fast]",
+    ),
+    _mutant(
+        "pairs that come from other ranks stand in the order of these", "interpreters/torch/parallel.py",
+        "order = expert.argsort(stable=True)", "order = torch.arange(len(expert))",
+        "sharding.py::test_padding_biases_and_gains_follow_the_pairs[fast-2]",
+    ),
+    _mutant(
+        "the gradient of a weight that rows share is that of a rank's own rows", "program/collectives.py",
+        "kind = AllGatherVary if moves and mesh in self.sharding.rows else AllGather", "kind = AllGather",
+        "sharding.py::test_padding_biases_and_gains_follow_the_pairs[notation-2]",
+    ),
+    _mutant(
+        "all that a rank's experts are sent is counted as certain", "interpreters/count/exchanges.py",
+        "split = self.sharding.over((key.routed[1] + pair.removeprefix(PAIR),)) if key.routed and pair else ()", "split = ()",
+        "sharding.py::test_the_bytes_of_a_dispatch_are_a_formula",
+    ),
+    _mutant(
+        "gradients of experts are summed over the ranks of the batch", "interpreters/torch/ranks.py",
+        "sorted(self.sharding.rows.difference(split))", "sorted(self.sharding.rows)",
+        "parallel.py::test_two_processes_compute_alike_start_alike_and_drop_apart",
     ),
     _mutant(
         "an all-reduce sends what a reduce-scatter sends", "interpreters/count/exchanges.py",

@@ -33,7 +33,12 @@ CONFIGS = Path(__file__).parent / "configs"
 FEW = ["gpt_oss", "llama", "mixtral"]
 RANKS = (8, 64, 512, 8192)
 ROWS, LENGTH = 1, 64  # of each rank
-NAMES = {"allreduce_": "all-reduce", "allgather_": "all-gather", "_reduce_scatter_base_": "reduce-scatter"}
+NAMES = {
+    "allreduce_": "all-reduce",
+    "allgather_": "all-gather",
+    "_reduce_scatter_base_": "reduce-scatter",
+    "alltoall_base_": "all-to-all",
+}
 
 
 def list_published() -> dict[str, Any]:
@@ -52,7 +57,7 @@ class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if func.namespace == "c10d":
             name = func._schema.name.removeprefix("c10d::")
-            tensors = args[1] if name in ("allgather_", "_reduce_scatter_base_") else args[0]
+            tensors = args[1] if name in ("allgather_", "_reduce_scatter_base_", "alltoall_base_") else args[0]
             size = sum(x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, Tensor))
             (group,) = (x for x in args if isinstance(x, torch.ScriptObject) and "ProcessGroup" in str(x._type()))
             self.put[NAMES[name], dist.ProcessGroup.unbox(group).group_name] += size
@@ -103,7 +108,7 @@ def run_rank(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[Counter
 def count_formulas(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[Counter[tuple[str, str]], int]:
     put = Counter({("all-reduce", axis): AGREEMENT for axis in mesh if axis != "dp"})
     calls = len(put)
-    for row in model.exchanges(mesh, shard, "fast", B=ROWS * mesh["dp"], S=LENGTH):
+    for row in model.exchanges(mesh, shard, "fast", B=ROWS * mesh["dp" if "dp" in mesh else "ep"], S=LENGTH):
         put[row.collective, row.mesh] += row.count_bytes(2)
         calls += row.times
     return put, calls
@@ -140,3 +145,14 @@ def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows(
     pairs = LENGTH * config["num_experts_per_tok"] // 2
     rows = model.exchanges(mesh, shard, "fast", B=2, S=LENGTH)
     assert [row.numbers for row in rows if PAIR in row.letters] == [pairs * config["hidden_size"]]
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
+@pytest.mark.parametrize(("name", "shard"), [("mixtral", "ep: b (x); tp: g f v"), ("deepseek_v3", "ep: b (x); tp: a f v m o")])
+def test_the_rows_that_travel_to_experts_are_counted(name: str, shard: str) -> None:
+    model, mesh = einformer.from_huggingface(PUBLISHED[name]), {"ep": 8, "tp": 2}
+    with join(16):
+        put, calls, counted = run_rank(model, mesh, shard)
+    assert (put, calls) == count_formulas(model, mesh, shard)
+    assert calls == counted > 0
+    assert put["all-to-all", "ep"] > 0

@@ -22,7 +22,7 @@ import einformer
 from einformer import EinformerError
 from tests.oracles.ranks import Whole, assert_near, list_gradients, read
 from tests.small import PLANS
-from tests.test_sharding import MAPS, bound
+from tests.test_sharding import MAPS, SENT, bound
 
 SECONDS = 120
 
@@ -53,16 +53,11 @@ def agree_in_process(name: str, axes: Mapping[str, int], shard: str, plan: str, 
     mesh = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
     model = bound(name)
     whole = Whole(model, read(model, axes, shard), plan)
-    module = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard, zero=zero)
-    output, gradients = whole.run(module, place_on(mesh))
-    gradients = {path: gradient.contiguous() for path, gradient in gradients.items()}  # of packed weights they are views
-    for axis in whole.sharding.rows:
-        for gradient in gradients.values():
-            if zero:
-                gradient.mul_(axes[axis])  # they are means
-            else:
-                dist.all_reduce(gradient, group=mesh.get_group(axis))
-    whole.compare(output, gradients, place_on(mesh))
+    module: Any = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard, zero=zero)
+    output, _ = whole.run(module, place_on(mesh))
+    if not zero:
+        module.average_gradients()
+    whole.compare(output, {path: mean * whole.sharding.replicas for path, mean in list_gradients(module)}, place_on(mesh))
 
 
 def agree_all(cases: list[tuple[Any, ...]]) -> None:
@@ -73,7 +68,7 @@ def agree_all(cases: list[tuple[Any, ...]]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_processes_compute_what_one_computes(count: int, tmp_path: Path) -> None:
-    sizes = [case for case in MAPS if math.prod(case[1].values()) == count]
+    sizes = [case for case in [*MAPS, *SENT] if math.prod(case[1].values()) == count]
     in_processes(count, tmp_path, agree_all, [(*case, plan) for case in sizes for plan in PLANS])
 
 
@@ -226,6 +221,11 @@ def refuse_sharing() -> None:
         bound("llama").build(mesh=mesh, shard="dp: b", zero=1)
     with pytest.raises(EinformerError, match="E741 no axis of the mesh splits the batch"):
         bound("llama").build(mesh=mesh, shard="dp: f", zero=3)
+    with pytest.raises(EinformerError, match="E741 weights are split by `x` over `dp`, whose ranks would share them"):
+        bound("mixtral").build(mesh=mesh, shard="dp: b (x)", zero=3)
+    sends: Any = bound("mixtral").build(mesh=mesh, shard="dp: b (x)")
+    with pytest.raises(EinformerError, match="E744 the ranks of `dp` share weights by `x`"):
+        sends.generate(torch.zeros(1, 2, dtype=torch.int64), 1)
     module: Any = bound("llama").build(mesh=mesh, shard="dp: b", zero=3)
     with pytest.raises(EinformerError, match="E744 the ranks of the batch share its weights"):
         module.generate(torch.zeros(1, 2, dtype=torch.int64), 1)
@@ -241,5 +241,8 @@ def do_all(works: list[Callable[[], None]]) -> None:
 def test_two_processes_compute_alike_start_alike_and_drop_apart(tmp_path: Path) -> None:
     compute_alike = functools.partial(agree_in_process, "llama", {"tp": 2}, "tp: g f v", "fast")
     share_alike = functools.partial(agree_in_process, "llama", {"dp": 2}, "dp: b", "fast", 3)
+    send = functools.partial(agree_in_process, "mixtral", {"ep": 2}, "ep: b (x)", "fast")
     stages = functools.partial(agree_in_stages, "gemma3", {"pp": 2}, "pp: l", "fast")
-    in_processes(2, tmp_path, do_all, [compute_alike, share_alike, stages, start_alike, drop_alike, drop_apart, refuse_sharing])
+    in_processes(
+        2, tmp_path, do_all, [compute_alike, share_alike, send, stages, start_alike, drop_alike, drop_apart, refuse_sharing]
+    )

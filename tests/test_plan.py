@@ -28,11 +28,12 @@ from einformer.program.maps import list_sets
 from einformer.report import plans, series
 from tests.few import few
 from tests.oracles.ranks import Mesh, Whole, build_rank, read, run_on_ranks
-from tests.test_sharding import MAPS, MODELS, bound
+from tests.test_sharding import MAPS, MODELS, SENT, bound
 
 # ------------------------------------------------------------------------------------------------------- what it holds
 
-FEW = [MAPS[1], MAPS[3], MAPS[4]]
+FEW = [MAPS[1], MAPS[3], MAPS[4], SENT[0]]
+SHARED = [case for case in SENT if 4 not in case[1].values()]  # of two rows
 LIKE_TORCH = {"gpt2", "llama", "gemma3", "bloom", "gptj", "linear_attention"}  # experts and convolutions are kept otherwise
 
 
@@ -76,7 +77,7 @@ def run_parts(whole: Whole, mesh: Any, plan: str) -> list[tuple[int, Counter[int
     return run_on_ranks(mesh, run)[0]
 
 
-HOLDING = [*MAPS, ("llama", {"cp": 2}, "cp: s")]  # the keys of its rotation, read at s', are a product
+HOLDING = [*MAPS, *SHARED, ("llama", {"cp": 2}, "cp: s")]  # the keys of its rotation, read at s', are a product
 
 
 @pytest.mark.parametrize("case", few(HOLDING, [*FEW, *HOLDING[-4:]]), ids=lambda case: f"{case[0]} {case[2]}")
@@ -145,9 +146,10 @@ def run_counted(whole: Whole, module: nn.Module, inputs: Sequence[Tensor]) -> in
 
 
 @pytest.mark.parametrize("name", ["mixtral", "gpt_oss"])
-def test_ranks_that_share_experts_compute_the_chosen_ones_alone(name: str) -> None:
+@pytest.mark.parametrize("shard", ["tp: g x v", "tp: b (x)"])
+def test_ranks_that_share_experts_compute_the_chosen_ones_alone(name: str, shard: str) -> None:
     """Together they compute what one process computes, and none of it twice."""
-    model, mesh, shard = bound(name), {"tp": 2}, "tp: g x v"
+    model, mesh = bound(name), {"tp": 2}
     whole = Whole(model, read(model, mesh, shard), "fast")
     alone = modules.build(model._recipe("fast"), dtype=torch.float64)
     assert sum(run_flops(whole, mesh)) == run_counted(whole, alone, whole.inputs)
@@ -306,7 +308,7 @@ LISTED = "qwen3_next"  # the kinds of its layers are a list, which has no formul
 
 
 @pytest.mark.parametrize(
-    "case", few([case for case in MAPS if case[0] != LISTED], FEW), ids=lambda case: f"{case[0]} {case[2]}"
+    "case", few([case for case in [*MAPS, *SHARED] if case[0] != LISTED], FEW), ids=lambda case: f"{case[0]} {case[2]}"
 )
 def test_formulas_of_what_is_exchanged_are_its_numbers(case: tuple[str, dict[str, int], str]) -> None:
     name, mesh, shard = case
@@ -315,8 +317,9 @@ def test_formulas_of_what_is_exchanged_are_its_numbers(case: tuple[str, dict[str
     letters = {sympy.Symbol(letter): value for letter, value in values.items() if isinstance(value, int | float)}
     for plan in ("notation", "fast"):
         formulas, numbers = model.exchange_formulas(mesh, shard, plan), model.exchanges(mesh, shard, plan, B=2, S=4)
-        assert [(row.letters, row.phase, row.times, row.numbers) for row in numbers] == [
-            (row.letters, row.phase, *(sympy.sympify(e).subs(letters) for e in (row.times, row.numbers))) for row in formulas
+        assert [(row.letters, row.phase, row.times, row.numbers, row.uneven) for row in numbers] == [
+            (row.letters, row.phase, *(sympy.sympify(e).subs(letters) for e in (row.times, row.numbers, row.uneven)))
+            for row in formulas
         ]
 
 

@@ -90,6 +90,17 @@ MAPS = [
     *((name, mesh, shard.replace("tp:", "tp: (s)")) for name, mesh, shard in BETWEEN),
     ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v (s)"),
 ]
+SENT = [  # rows and experts are split alike: each pair of both goes to the rank of its expert, and back
+    ("mixtral", {"ep": 2}, "ep: b (x)"),
+    ("mixtral", {"ep": 4}, "ep: b (x)"),
+    ("mixtral", {"ep": 2, "tp": 2}, "ep: b (x); tp: g f v (s)"),
+    ("deepseek_v3", {"ep": 2}, "ep: b (x)"),
+    ("deepseek_v3", {"ep": 4}, "ep: b (x)"),
+    ("gpt_oss", {"ep": 2}, "ep: b (x)"),
+    ("gpt_oss", {"ep": 2, "tp": 2}, "ep: b (x); tp: g f v"),
+    ("llama", {"dp": 2}, "dp: b (f)"),  # weights without experts are gathered
+    ("gpt2", {"dp": 2}, "dp: b (d)"),
+]
 
 
 def bound(name: str) -> Model:
@@ -134,6 +145,84 @@ def test_positions_that_are_split_between_sublayers_cost_as_many_bytes_on_the_wi
 def test_latent_attention_exchanges_its_latent_alone() -> None:
     rows = bound("deepseek_v3").exchanges("cp=2", "cp: s", B=1, S=4)
     assert {row.letters for row in rows if row.phase == "forward"} == {("b", "s", "r"), ("b", "s", "e")}
+
+
+SENDING = [(*case, plan) for case in SENT for plan in PLANS]
+
+
+@pytest.mark.parametrize("case", few(SENDING, SENDING[1::4]), ids=lambda case: f"{case[0]} {case[1]} {case[2]} {case[3]}")
+def test_pairs_are_computed_by_the_ranks_of_their_experts(case: tuple[str, dict[str, int], str, str]) -> None:
+    """And the bytes of all ranks are those of an even routing; of one rank they lie between none and all."""
+    name, mesh, shard, plan = case
+    model = bound(name)
+    world = agree(model, mesh, shard, plan)
+    logged, least, most = count_log(world), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    rows = model.exchanges(mesh, shard, plan, **model.inputs(batch=max(mesh.values()), length=4))
+    for row in rows:
+        low, high = row.bound_bytes(8)
+        least[row.collective, row.mesh] += low
+        most[row.collective, row.mesh] += high
+    assert least.keys() == logged.keys()
+    assert all(least[key] <= logged[key] <= most[key] for key in logged)
+    uneven = {(row.collective, row.mesh) for row in rows if row.uneven != 1}
+    assert all(least[key] == most[key] for key in logged.keys() - uneven)
+    assert uneven <= {("all-to-all", "ep"), ("all-reduce", "tp")}
+    even = sum(row.count_bytes(8) for row in rows if row.collective == "all-to-all")
+    assert sum(world.sent) == even * len(world.places())
+    assert bool(even) == (plan == "fast" and "ep" in mesh)
+
+
+def test_the_bytes_of_a_dispatch_are_a_formula() -> None:
+    """A rank sends T rows for each of its own, and is sent any number of them: the first is certain, the other has bounds."""
+    rows = [row for row in bound("mixtral").exchange_formulas("ep=2", "ep: b (x)") if row.collective == "all-to-all"]
+    assert [(row.phase, str(row.numbers), row.element, str(row.uneven)) for row in rows] == [
+        ("forward", "X", 8, "1"),
+        ("forward", "B*D*S*T/ep", 0, "1"),
+        ("backward", "B*D*S*T/ep", 0, "ep"),
+        ("forward", "B*D*S*T/ep", 0, "ep"),
+        ("backward", "B*D*S*T/ep", 0, "1"),
+    ]
+
+
+PADDED = """axes
+  b: B
+  s: S
+  d: D
+  f: F
+  x: X
+scalars
+  T = 2
+model Padded(z_bsd, m_bs) -> y_bsd:
+  weights R_dx, β_x, W_xdf, ω_xf, U_xfd, S_xd
+  r_bsx = sigmoid(z_bsd R_dx)
+  p_bsx = where(top_{T,x}(r_bsx + β_x), r_bsx, 0)
+  w_bsx = where(m_bs > 0, p_bsx, 0)
+  h_bsxf = relu(z_bsd W_xdf + ω_xf)
+  return w_bsx (h_bsxf U_xfd) + β_x w_bsx S_xd z_bsd
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("plan", PLANS)
+def test_padding_biases_and_gains_follow_the_pairs(plan: str, ranks: int) -> None:
+    world = agree(einformer.parse(PADDED).bind(D=4, F=6, X=4), {"ep": ranks}, "ep: b (x)", plan)
+    assert bool(world.sent) == (plan == "fast")
+
+
+MISTAKES = {
+    "ep: b (s)": "E741 no other index is split over `ep`, to which `s` could yield",
+    "ep: (x)": "E741 no other index is split over `ep`, to which `x` could yield",
+    "ep: b (x); tp: x": "E741 `x` is split over `tp` and over `ep`",
+    "ep: b x": "E741 `ep` splits the batch, and `x` too",
+    "ep: b (x) (f)": "E743 one tensor carries `.*` and `.*`, and both are split over `ep`",
+    "three: b (x)": "E742 `x` has 4 numbers, which 3 ranks of `three` cannot share",
+}
+
+
+@pytest.mark.parametrize("shard", MISTAKES)
+def test_experts_yield_to_the_batch_alone(shard: str) -> None:
+    with pytest.raises(EinformerError, match=MISTAKES[shard]):
+        einformer.parse(PADDED).bind(D=4, F=6, X=4).source(mesh="ep=2,tp=2,three=3", shard=shard)
 
 
 def count_bytes(model: Model, mesh: Mapping[str, int], shard: str, plan: str) -> Counter[tuple[str, str]]:

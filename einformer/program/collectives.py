@@ -8,6 +8,9 @@ summed over the ranks.
 An index that yields (`tp: g f v (s)`) is split in what nothing else of its axis splits, from the first sum of parts on: that is
 a reduce-scatter, and what is wanted whole again is gathered. Both are the general rules: a rank's own numbers of an all-reduce,
 and an all-gather that is varied.
+
+An index of weights that yields to the batch (`ep: b (x)`) is split in weights, which are gathered where they are read. Values
+for pairs of a row and an expert travel instead: products with split experts are computed by the ranks that have these.
 """
 
 from __future__ import annotations
@@ -109,6 +112,24 @@ class ReduceScatter(Collective):
 
 
 @dataclass(frozen=True, slots=True)
+class Sent(Collective):
+    """The pairs at the ranks of their experts. Ranks exchange how many each expert has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch(Collective):
+    """A value for pairs, at the ranks of their experts. The gradient, if there is one, comes back."""
+
+    sent: Value
+    moves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Combine(Dispatch):
+    """A value for pairs, back at the ranks of their rows. The gradient, if there is one, is dispatched."""
+
+
+@dataclass(frozen=True, slots=True)
 class Largest(Collective):
     """The largest numbers along some letters, on all ranks; without a gradient."""
 
@@ -124,6 +145,9 @@ _NAMES = {
     Own: "own",
     Largest: "max",
     Shifted: "place",
+    Sent: "pairs",
+    Dispatch: "rows",
+    Combine: "rows",
 }  # of what has none
 
 
@@ -177,10 +201,11 @@ def _shard_functions(
 
 
 def split_pairs(function: Function, sharding: Sharding) -> Sharding:
-    """Pairs of a row and an expert are split as experts are."""
-    routed = (value.operation for value in walk_values(function) if isinstance(value.operation, Routed))
-    meshes = dict.fromkeys(mesh for each in routed if (mesh := sharding.axis(each.letter)))
-    return replace(sharding, places=(*sharding.places, *((PAIR, mesh) for mesh in meshes)))
+    """Pairs of a row and an expert are split as experts are: always, or where these yield."""
+    letters = {value.operation.letter for value in walk_values(function) if isinstance(value.operation, Routed)}
+    places = dict.fromkeys((PAIR, mesh) for letter, mesh in sharding.places if letter in letters)
+    yielding = dict.fromkeys((PAIR, mesh) for letter, mesh in sharding.in_weights if letter in letters)
+    return replace(sharding, places=(*sharding.places, *places), yielding=(*sharding.yielding, *yielding))
 
 
 def _find_fixed(functions: Mapping[str, Function], buffers: Mapping[str, set[str]]) -> dict[str, set[str]]:
@@ -214,7 +239,7 @@ def _find_moving(function: Function, fixed: set[str]) -> set[Value]:
 def is_smooth(operation: op.Operation) -> bool:
     """Does an operation hand a gradient on?"""
     row = op.find_row(operation)
-    return not (isinstance(operation, Routed | Largest) or (row and row.flat))
+    return not (isinstance(operation, Routed | Sent | Largest) or (row and row.flat))
 
 
 @dataclass(slots=True)
@@ -234,6 +259,7 @@ class ForRank(Rewriting):
     handed: dict[Value, Value] = field(default_factory=dict)  # from turn to turn of a loop: to a value within
     between: Axes = ()  # the indices that yield and are split in the value at hand
     exchanged: dict[Collective, Value] = field(default_factory=dict)
+    sent: dict[str, Value] = field(default_factory=dict)  # the pairs over an axis of the mesh
     varied: dict[tuple[Value | str, ...], Value] = field(default_factory=dict)
 
     # ------------------------------------------------------------------------------------------------------- lines
@@ -256,7 +282,8 @@ class ForRank(Rewriting):
 
     def rewrite_equation(self, line: Line) -> Line:
         """A line of an equation; the model returns no parts, and no turn of a loop hands parts to the next."""
-        returns = self.is_model and (line.equation is None or line.equation.relation == "return")
+        stored = line.value.operation == op.Weight(line.name)
+        returns = self.is_model and not stored and (line.equation is None or line.equation.relation == "return")
         standing, value = line.value in self.new, self.rewrite_canonical(line.value)
         if line.version in self.kept:
             self.new[line.value] = value = self.settle(value)
@@ -312,13 +339,25 @@ class ForRank(Rewriting):
 
     def bring(self, value: Value) -> Value:
         """A value as the value at hand is computed from it: split along what yields, or whole."""
-        for letter, mesh in self.sharding.yielding:
-            one, other = (letter, own(letter)) if letter in self.between else (own(letter), letter)
+        for letter, mesh in (*self.sharding.yielding, *self.sharding.in_weights):
+            here, moves = letter in self.between, value in self.moving
+            one, other = (letter, own(letter)) if here else (own(letter), letter)
             if one in value.axes and mesh not in self.find_parts(value):
                 axes = tuple(other if axis == one else axis for axis in value.axes)
-                kind, more = (Own, (one, other, value in self.moving)) if letter in self.between else (AllGather, (one, other))
-                value = self.exchange(kind, value, mesh, *more, axes=axes)
+                if letter == PAIR:
+                    value = self.exchange(Dispatch if here else Combine, value, mesh, self.sent[mesh], moves, axes=axes)
+                elif here:
+                    value = self.exchange(Own, value, mesh, one, other, moves, axes=axes)
+                else:  # a weight is gathered for other rows on each rank
+                    kind = AllGatherVary if moves and mesh in self.sharding.rows else AllGather
+                    value = self.exchange(kind, value, mesh, one, other, axes=axes)
         return value
+
+    def send(self, pairs: Value, letter: str) -> Value:
+        """The pairs at the ranks of their experts, where the value at hand is computed."""
+        mesh, self.between = self.sharding.axis(own(letter)), (*self.between, PAIR)
+        self.sent[mesh] = self.exchange(Sent, pairs, mesh, axes=(own(PAIR),))
+        return self.sent[mesh]
 
     # ------------------------------------------------------------------------------------------------ what is exchanged
 
@@ -360,7 +399,7 @@ class ForRank(Rewriting):
         meshes = sorted({*over} - self.over(value) - self.sharding.rows - {*self.find_parts(value), *_list_varied(value)})
         if value not in self.moving or not meshes:
             return value
-        if isinstance(value.operation, op.Spread | op.View | Picked):
+        if isinstance(value.operation, op.Spread | op.View | Picked | Dispatch):
             if (value, *meshes) not in self.varied:
                 operation = replace_operands(value.operation, lambda each: self.vary(each, meshes))
                 self.varied[value, *meshes] = self.make(value, operation, parts=self.find_parts(value))
@@ -426,6 +465,10 @@ class ForRank(Rewriting):
             self.new[old], self.between = new, around
         return self.new[old]
 
+    def canonical_axes(self, old: Value) -> Axes:
+        """The axes of the value of one rank, split along what yields where it can be."""
+        return self.rewrite_canonical(old).axes
+
     def apply_rule(self, old: Value) -> Value:
         """A value by the rule of its operation."""
         match old.operation:
@@ -445,9 +488,16 @@ class ForRank(Rewriting):
                 return self.where(old, *map(self.rewrite, arms))
             case op.Contract(letters, factors):
                 return self.contract(old, map(self.rewrite, factors), letters)
-            case Linear(argument, (weight,), (), (columns,), pairs=Value() as pairs) as kernel:
-                kernel = replace(kernel, pairs=self.rewrite(pairs))
-                factors = self.rewrite(argument), self.rewrite(weight)
+            case op.Weight():
+                return self.make(old, old.operation, self.sharding.place_weight(old.axes))
+            case Linear(argument, (weight,), (), (columns,), pairs=Value() as pairs, experts=(letter,)) as kernel:
+                matrix, pairs = self.rewrite_canonical(weight), self.rewrite(pairs)
+                if own(letter) in matrix.axes:
+                    pairs, letter = self.send(pairs, letter), own(letter)
+                else:
+                    matrix = self.bring(matrix)
+                kernel = replace(kernel, pairs=pairs, experts=(letter,))
+                factors = self.rewrite(argument), matrix
                 build = lambda x, matrix: replace(kernel, argument=x, weights=(matrix,))  # noqa: E731
                 return self.product(old, factors, build, columns, kernel.experts)
             case Routed(weight, count, _, letter) as routed if mesh := self.sharding.axis(letter):
@@ -455,6 +505,14 @@ class ForRank(Rewriting):
                 return self.make(old, replace(routed, weight=whole, count=self.settle(self.rewrite(count)), mesh=mesh))
             case Gathered(_, Value(operation=Routed(letter=letter))) if mesh := self.sharding.axis(letter):
                 return self.pass_on(old, {mesh: (letter,)})
+            case Picked(argument, Value(operation=Routed(letter=letter)) as pairs) if own(letter) in self.canonical_axes(
+                argument
+            ):
+                return self.make(old, Picked(self.new[argument], self.send(self.rewrite(pairs), letter)))
+            case Gathered(Value(operation=op.Map("*", factors)) as product) if product not in self.new:
+                if sum(own(PAIR) in self.canonical_axes(factor) for factor in factors) == 1:  # the others meet it at home
+                    self.new[product] = self.apply_rule(product)
+                return self.pass_on(old)
             case op.Reduce():
                 return self.reduce(old, old.operation)
             case op.View():

@@ -1,7 +1,8 @@
 """Reads a map of indices to the axes of a mesh: `tp: g f v; dp: b`. The placement of a tensor is its indices.
 
 An index is placed, not an axis: `d'` may be split where `d` is whole. A tensor is split along the indices that it carries.
-An index in brackets, `tp: g f v (s)`, is split where nothing else of that axis is: positions, between sublayers.
+An index in brackets, `tp: g f v (s)`, is split where nothing else of that axis is: positions, between sublayers; beside the
+batch, `ep: b (x)`, in weights: experts.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ class Sharding:
     places: tuple[tuple[str, str], ...]
     rows: frozenset[str] = frozenset()
     yielding: tuple[tuple[str, str], ...] = ()  # indices that are split where nothing else of their axis is
+    in_weights: tuple[tuple[str, str], ...] = ()  # indices that are split in weights alone, since the batch is split else
 
     @property
     def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
         """The letters that each axis of the mesh splits, and by how many; of what yields, where it is split."""
-        places = (*self.places, *((own(letter), axis) for letter, axis in self.yielding))
+        places = (*self.places, *self.in_weights, *((own(letter), axis) for letter, axis in self.yielding))
         return tuple((frozenset(letter for letter, over in places if over == axis), ranks) for axis, ranks in self.mesh)
 
     @property
@@ -48,8 +50,12 @@ class Sharding:
 
     def axis(self, letter: str) -> str:
         """The axis of the mesh over which an index is split, or none."""
-        places = self.yielding if is_own(letter) else self.places
+        places = (*self.yielding, *self.in_weights) if is_own(letter) else self.places
         return dict(places).get(letter.removesuffix(_OWN), "")
+
+    def place_weight(self, letters: Iterable[str]) -> tuple[str, ...]:
+        """The indices of a weight as it lies on a rank."""
+        return tuple(own(letter) if letter in dict(self.in_weights) else letter for letter in letters)
 
     def size(self, axis: str) -> int:
         """The number of ranks along an axis of the mesh."""
@@ -145,13 +151,19 @@ def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, tim
     for letter, (axis, span) in places.items():
         if axis in rows and (legend.is_bound(letter) or letter == time):
             message = f"`{axis}` splits the batch, and `{letter}` too"
-            raise fail("E741", message, span, [legend.describe(letter)], "an axis of the mesh for the batch alone")
+            fix = "an axis of the mesh for the batch alone" + f", or `({letter})`" * (letter != time)
+            raise fail("E741", message, span, [legend.describe(letter)], fix)
     for letter, (axis, span) in yielding.items():
-        if axis in rows or axis not in {other for name, (other, _) in places.items() if name != letter}:
+        data = not legend.is_bound(letter) or letter == time
+        if (axis in rows and data) or axis not in {other for name, (other, _) in places.items() if name != letter}:
             message = f"no other index is split over `{axis}`, to which `{letter}` could yield"
             raise fail("E741", message, span, [legend.describe(letter)], "`tp: g f v (s)`")
-    split, yielded = (tuple((letter, axis) for letter, (axis, _) in some.items()) for some in (places, yielding))
-    return Sharding(axes, split, frozenset(rows), yielded)
+        if axis in rows and letter in places:
+            message = f"`{letter}` is split over `{places[letter][0]}` and over `{axis}`"
+            raise fail("E741", message, span, [legend.describe(letter)], f"`{letter}` once")
+    split, yielded = ([(letter, axis) for letter, (axis, _) in some.items()] for some in (places, yielding))
+    between, in_weights = ([place for place in yielded if (place[1] in rows) == held] for held in (False, True))
+    return Sharding(axes, tuple(split), frozenset(rows), tuple(between), tuple(in_weights))
 
 
 def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Span, bool]]:
@@ -198,14 +210,14 @@ def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Le
 
 def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
     """Raises EinformerError E742 for an index, of an input too, whose numbers the ranks of an axis cannot share equally."""
-    for letter, axis in (*sharding.places, *sharding.yielding):
+    for letter, axis in (*sharding.places, *sharding.yielding, *sharding.in_weights):
         _refuse_remainder(letter, axis, dict(sharding.mesh)[axis], NOWHERE, legend)
 
 
 def refuse_unused(sharding: Sharding, carried: Iterable[str]) -> None:
     """Raises EinformerError E741 for an index that no tensor of the model carries."""
     known = {*carried}
-    for letter, axis in (*sharding.places, *sharding.yielding):
+    for letter, axis in (*sharding.places, *sharding.yielding, *sharding.in_weights):
         if letter not in known:
             message = f"no tensor of the model carries `{letter}`, which is split over `{axis}`"
             raise fail("E741", message, NOWHERE, fix=", ".join(f"`{each}`" for each in sorted(known)))
@@ -217,6 +229,10 @@ def refuse_zero(zero: int, sharding: Sharding | None, ties: Iterable[str] = ()) 
         raise fail("E605", f"no module shares its weights by stage {zero} of ZeRO", fix="0, 2 or 3")
     if zero and (sharding is None or not sharding.rows):
         raise fail("E741", "no axis of the mesh splits the batch, whose ranks share weights", NOWHERE, fix="`dp: b`")
+    for letter, axis in sharding.in_weights if zero and sharding else ():
+        raise fail(
+            "E741", f"weights are split by `{letter}` over `{axis}`, whose ranks would share them", NOWHERE, fix="`zero=0`"
+        )
     for name in ties if zero else ():
         raise fail("E741", f"several stages have `{name}`, and ranks of the batch would share it", NOWHERE, fix="`zero=0`")
 
@@ -227,6 +243,9 @@ def refuse_split_positions(sharding: Sharding, time: str, legend: Legend) -> Non
         if axis_of(letter) == time:
             message = f"`{letter}` is split over `{axis}`, and a step of decoding has one position"
             raise fail("E744", message, NOWHERE, [legend.describe(letter)], f"a map without `{letter}`")
+    for letter, axis in sharding.in_weights:
+        message = f"the ranks of `{axis}` share weights by `{letter}`, and decode other rows, each as far as these go"
+        raise fail("E744", message, NOWHERE, [legend.describe(letter)], f"`{letter}` without brackets, without the batch")
 
 
 def clash(sharding: Sharding, letters: Iterable[str], span: Span) -> EinformerError | None:

@@ -190,7 +190,7 @@ class Pricing:
         if self.step.work != "training":
             yield Plan(self.step, tuple(mesh.items()), shard, 0, "none", *self._count_generation(numbers), sent)
             return
-        for zero in ZERO if sharding.replicas > 1 else (0,):
+        for zero in ZERO if sharding.replicas > 1 and not sharding.in_weights else (0,):
             more = (*sent, *self._list_gradients(numbers, sharding, zero))
             for recompute, counted in self._count_training(numbers, sharding, zero):
                 again = _sum_again(exchanges, self.step.precision.element) if recompute == "full" else ()
@@ -210,8 +210,11 @@ class Pricing:
 
     # What ranks of the batch send: gradients, and weights that they share.
     def _list_gradients(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[Sent]:
-        precision, held = self.step.precision, rules.count_on_one_device(self._weights(numbers), numbers)
+        precision = self.step.precision
         for axis in sorted(sharding.rows):
+            split = {letter for letter, over in sharding.in_weights if over == axis}
+            weights = [count for count in self._weights(numbers) if split.isdisjoint(count.letters)]
+            held = rules.count_on_one_device(weights, numbers)
             for collective, phase in STATE[zero]:
                 whole = held * (precision.gradients if phase == "gradients" else precision.parameters)
                 yield Sent(axis, collective, phase, whole // dict(sharding.mesh)[axis] if collective == "all-gather" else whole)
@@ -359,11 +362,20 @@ class _Maps:
             yield ""
             return
         *before, (axis, role) = axes  # from the innermost axis on
+        if role == "experts" and "rows" not in (r for _, r in before):
+            yield from self._fill_sent(before, axis, taken)
         for letters in self._list_letters(self.mesh[axis], role, taken):
             for others in self._fill(before, taken | letters):
                 yield "; ".join(filter(None, (f"{axis}: {' '.join(sorted(letters))}", others)))
                 if role == "weights" and not taken and self.pricing.time and "positions" not in (r for _, r in before):
                     yield "; ".join(filter(None, (f"{axis}: {' '.join(sorted(letters))} ({self.pricing.time})", others)))
+
+    # Each row goes to the ranks of its experts: these yield to the batch over an axis.
+    def _fill_sent(self, before: Sequence[tuple[str, str]], axis: str, taken: frozenset[str]) -> Iterator[str]:
+        sets = self._list_letters(self.mesh[axis], "experts", taken)
+        for experts in dict.fromkeys(letters & self.experts for letters in sets):
+            for rows, others in itertools.product(self._list_letters(1, "rows", taken), self._fill(before, taken | experts)):
+                yield "; ".join(filter(None, (f"{axis}: {' '.join(rows)} ({') ('.join(sorted(experts))})", others)))
 
     def _list_letters(self, ranks: int, role: str, taken: frozenset[str]) -> Iterable[frozenset[str]]:
         model, time = self.pricing.model, self.pricing.time

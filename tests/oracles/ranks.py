@@ -45,6 +45,7 @@ class World:
     mesh: Mapping[str, int]
     table: dict[int, Any] = field(default_factory=dict)
     log: list[tuple[str, str, int]] = field(default_factory=list)  # of rank 0: collective, axis of the mesh, bytes
+    sent: list[int] = field(default_factory=list)  # the bytes of all-to-all, of all ranks
 
     def __post_init__(self) -> None:
         self.barrier = threading.Barrier(math.prod(self.mesh.values()), timeout=SECONDS)
@@ -105,6 +106,22 @@ class Mesh:
     def all_gather(self, parts: list[Tensor], x: Tensor, group: str = "") -> None:
         for part, given in zip(parts, self.gather("all_gather", x, group), strict=True):
             part.copy_(given)
+
+    def all_to_all_single(self, own: Tensor, x: Tensor, coming: Any = None, going: Any = None, group: str = "") -> None:
+        count, here = self.get_world_size(group), self.get_local_rank(group)
+        going = going or [len(x) // count] * count
+        assert x.is_contiguous()
+        assert sum(going) == len(x)
+        if self.rank == 0 and not self.quiet:
+            self.world.log.append(("all_to_all", group, x.numel() * x.element_size()))
+        self.world.sent.append(x.numel() * x.element_size())
+        seen, places = self.world.meet(self.rank, ("all_to_all", group, x.detach().clone(), going)), self.world.places()
+        ours = places[self.rank]
+        alike = [r for r, place in enumerate(places) if all(place[a] == ours[a] for a in place if a != group)]
+        assert {seen[r][:2] for r in alike} == {("all_to_all", group)}, "ranks meet in different collectives"
+        parts = [seen[r][2].split(seen[r][3])[here] for r in alike]
+        assert coming is None or coming == [len(part) for part in parts], "a rank expects other rows than come"
+        own.copy_(torch.cat(parts))
 
     def reduce_scatter_single(self, own: Tensor, parts: Tensor, group: str = "") -> None:
         together = torch.stack(self.gather("reduce_scatter", parts, group)).sum(0)
@@ -170,7 +187,7 @@ class Whole:
         module = modules.build(self.model._recipe(self.plan), dtype=torch.float64).eval()
         for parameter in module.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
-        drawn = [_draw(self.model, formal) for formal in self.model.spec.layer.formals]
+        drawn = [_draw(self.model, formal, max(2, self.sharding.replicas)) for formal in self.model.spec.layer.formals]
         self.inputs = [x.requires_grad_(x.is_floating_point()) for x in drawn]
         self.output = module(*self.inputs)
         self.gradient = torch.randn_like(self.output)
@@ -238,10 +255,13 @@ def agree(model: Model, mesh: Mapping[str, int], shard: str, plan: str, seed: in
         return place, *whole.run(build_rank(model, whole.sharding, plan, rank), place)
 
     results, world = run_on_ranks(mesh, run)
-    for place, output, _ in results:
-        axes = [axis for axis in mesh if axis not in whole.sharding.rows]
-        alike = [gradients for other, _, gradients in results if all(other[axis] == place[axis] for axis in axes)]
-        whole.compare(output, {path: torch.stack([each[path] for each in alike]).sum(0) for path in alike[0]}, place)
+    for place, output, own in results:
+        summed = dict[str, Tensor]()
+        for path in own:
+            rows = whole.sharding.rows - {*whole.cuts.get(path, ((), {}))[1].values()}  # over which a weight is whole
+            alike = [theirs[path] for other, _, theirs in results if all(other[axis] == place[axis] for axis in {*mesh} - rows)]
+            summed[path] = torch.stack(alike).sum(0)
+        whole.compare(output, summed, place)
     return world
 
 
@@ -252,8 +272,8 @@ def assert_near(ours: Tensor, theirs: Tensor, what: str) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12 * scale, equal_nan=True, msg=lambda text: f"{what}: {text}")
 
 
-def _draw(model: Model, formal: Any) -> Tensor:
-    sizes = model.inputs(batch=2, length=4)
+def _draw(model: Model, formal: Any, rows: int) -> Tensor:
+    sizes = model.inputs(batch=rows, length=4)
     legend = model.at(**sizes)
     shape = [legend.length(letter) for letter in slot_letters(formal)]
     layers = {layer.name: layer for layer in model.spec.tree.layers}

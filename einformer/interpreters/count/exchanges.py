@@ -18,9 +18,12 @@ from einformer.program.collectives import (
     AllGatherVary,
     AllReduce,
     Collective,
+    Combine,
+    Dispatch,
     Largest,
     Own,
     ReduceScatter,
+    Sent,
     Vary,
     is_smooth,
 )
@@ -28,7 +31,7 @@ from einformer.program.kernels import PAIR, Routed
 from einformer.program.numbers import spell
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
-from einformer.program.sharding import Sharding
+from einformer.program.sharding import Sharding, find_whole
 from einformer.program.turns import Case, Loops, Site, Turns, united
 
 NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
@@ -39,6 +42,9 @@ NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     Own: (("all-gather", "backward"),),
     AllGatherVary: (("all-gather", "forward"), ("reduce-scatter", "backward")),
     ReduceScatter: (("reduce-scatter", "forward"), ("all-gather", "backward")),
+    Sent: (("all-to-all", "forward"),),
+    Dispatch: (("all-to-all", "forward"), ("all-to-all", "backward")),
+    Combine: (("all-to-all", "forward"), ("all-to-all", "backward")),
 }
 
 _SHARED = (("reduce-scatter", "gradients"), ("all-gather", "weights"))
@@ -54,7 +60,8 @@ STATE = {  # what ranks of the batch exchange once in a step, by the stage of Ze
 class Exchange(Generic[N]):
     """A collective of a layer over an axis of the mesh: how often a step has it, and how many numbers a rank puts in each time.
 
-    `letters` are the indices of these numbers. Of its times some are `repeated`: in a loop of the model.
+    `letters` are the indices of these numbers. Of its times some are `repeated`: in a loop of the model. Where experts are
+    split, numbers are those of rows that are spread evenly over them; else from none up to `uneven` times as many.
     """
 
     layer: str
@@ -66,10 +73,16 @@ class Exchange(Generic[N]):
     times: N
     numbers: N
     repeated: N
+    uneven: N | int = 1
 
     def count_bytes(self, element: N | int) -> N:
         """The bytes that a rank puts in, all times together, where a number of the model has so many."""
         return product((self.times, self.numbers, self.element or element))
+
+    def bound_bytes(self, element: N | int) -> tuple[N | int, N]:
+        """The least and the most of these bytes, however rows are spread over experts."""
+        even = self.count_bytes(element)
+        return (even, even) if self.uneven == 1 else (0, product((even, self.uneven)))
 
 
 def list_exchanges(
@@ -81,7 +94,13 @@ def list_exchanges(
         turns = product(map(numbers.turns, exchanged.turns))
         times.setdefault(exchanged.key, []).append((turns, any(own.letters for own in exchanged.turns)))
     return tuple(
-        Exchange(*key.facts, total(n for n, _ in all_), numbers.numbers(key), total(n for n, inside in all_ if inside))
+        Exchange(
+            *key.facts,
+            total(n for n, _ in all_),
+            numbers.numbers(key),
+            total(n for n, inside in all_ if inside),
+            numbers.uneven(key),
+        )
         for key, all_ in times.items()
     )
 
@@ -94,6 +113,8 @@ def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tupl
     """
     ranks = within * nodes
     whole = put * ranks if collective == "all-gather" else put
+    if collective == "all-to-all":
+        return put * (within - 1) / ranks, put * (nodes - 1) / nodes
     inside, outside = whole * (within - 1) / within, whole * (nodes - 1) / ranks
     return (2 * inside, 2 * outside) if collective == "all-reduce" else (inside, outside)
 
@@ -129,7 +150,13 @@ class _Numbers(Generic[N]):
         return self.known[turns]
 
     def numbers(self, key: _Key) -> N:
-        return product(self.chosen(key) if letter == PAIR else self.length(letter) for letter in key.facts[4])
+        return product(self.chosen(key) if find_whole(letter) == PAIR else self.length(letter) for letter in key.facts[4])
+
+    # How many times as many pairs a rank has at most, where its experts have all: of its own rows it has as many always.
+    def uneven(self, key: _Key) -> N:
+        pair = next((letter for letter in key.facts[4] if find_whole(letter) == PAIR), "")
+        split = self.sharding.over((key.routed[1] + pair.removeprefix(PAIR),)) if key.routed and pair else ()
+        return product(self.ranks[axis] for axis in split)
 
     def length(self, letter: str) -> N:
         ranks: N = product(self.ranks[axis] for axis in self.sharding.over((letter,)))
@@ -181,8 +208,10 @@ class _Places:
             if phase == "forward" or moves:
                 whole = phase == "backward" or isinstance(operation, Largest)
                 letters = value.axes if whole else operation.argument.axes
-                facts = name, operation.mesh, collective, phase, letters, _find_element(operation.argument)
-                yield _Key(facts, self.find_routed(value, name) if PAIR in letters else None)
+                routed = self.find_routed(value, name) if PAIR in map(find_whole, letters) else None
+                counts = isinstance(operation, Sent) and routed  # of each expert
+                letters, element = ((routed[1],), 8) if counts and routed else (letters, _find_element(operation.argument))
+                yield _Key((name, operation.mesh, collective, phase, letters, element), routed)
 
     def find_routed(self, value: Value, name: str) -> tuple[tree.Expression, str, tuple[str, ...]]:
         routed = next(each.operation for each in walk(value) if isinstance(each.operation, Routed))

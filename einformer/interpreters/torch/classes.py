@@ -382,13 +382,18 @@ class Class:
 
     def write_weight(self, weight: Weight, packing: Packing | None) -> str:
         """The line of a parameter, or of a buffer."""
-        shape = self.multiply_sizes([index.letter] for index in weight.indices) or "()"
+        shape = self.write_shape(weight) or "()"
         if packing is not None:
             rows = _add_sizes([" * ".join(map(self.making.read_constant, part.rows)) for part in packing.parts])
             shape = ", ".join(filter(None, (self.multiply_sizes([packing.experts, packing.columns]), rows)))
         if weight.kind == "buffer":
             return f'self.register_buffer("{key(weight.name)}", torch.zeros({shape}))'
         return f"self.{packing.name if packing else key(weight.name)} = nn.Parameter(torch.empty({shape}))"
+
+    def write_shape(self, weight: Weight) -> str:
+        """`D, A, H`: the sizes of a weight as it is written; on a rank those of its part."""
+        letters, sharding = tuple(index.letter for index in weight.indices), self.making.sharding
+        return self.multiply_sizes([letter] for letter in (letters if sharding is None else sharding.place_weight(letters)))
 
     def multiply_sizes(self, groups: Iterable[Sequence[str]]) -> str:
         """`D, A * H`: for each group of letters the product of their sizes."""
@@ -399,7 +404,7 @@ class Class:
         parts = []
         for part in packing.parts:
             order = ", ".join(str(part.read.index(letter)) for letter in packing.experts + part.columns + part.rows)
-            shape = self.multiply_sizes([index.letter] for index in part.weight.indices)
+            shape = self.write_shape(part.weight)
             comma = "," if len(part.read) == 1 else ""
             parts.append(f'("{key(part.weight.name)}", ({shape}{comma}), ({order}{comma}))')
         return f'"{packing.name}": [{", ".join(parts)}]'

@@ -16,6 +16,7 @@ from einformer.interpreters.torch.emit import Emitter, Stored
 from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
+from einformer.program.collectives import Sent
 from einformer.program.kernels import (
     PAIR,
     Attention,
@@ -32,6 +33,7 @@ from einformer.program.kernels import (
 )
 from einformer.program.operations import Axes, Function, Line, Value, View, join_labels
 from einformer.program.rewrite import count_reads, walk_lines, walk_loops, walk_values
+from einformer.program.sharding import own
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):
@@ -268,6 +270,9 @@ class KernelEmitter(Emitter):
             yield from Emitter.line(self, line)
             return
         yield from self.route(line.value)
+        if isinstance(line.value.operation, Sent):
+            yield self.write_sent(line.value.operation.mesh)
+            return
         yield from self.emit_products(line.value)
         if line.equation is None:
             yield from self.assign(line)
@@ -292,7 +297,7 @@ class KernelEmitter(Emitter):
         if old is not None:
             line = replace(line, labels=old.labels)
         elif plain:
-            order = letters if PAIR in letters else self.orders.get(line.name, ())
+            order = letters if {PAIR, own(PAIR)} & {*letters} else self.orders.get(line.name, ())
             code = permute(code, order) if set(order) == set(letters) else code
             line = replace(line, labels=tuple((letter,) for letter in code.dims))
         text = code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
@@ -385,6 +390,16 @@ class KernelEmitter(Emitter):
                 for operand in value.operands:
                     yield from self.route(operand)
 
+    def write_sent(self, mesh: str) -> str:
+        """The pairs at the ranks of their experts."""
+        self.context.helpers |= {"MESH": None, "routes": None}
+        return f'sent_{mesh}, expert_{mesh}, ends_{mesh} = routes(ends, "{mesh}")'
+
+    def pick_sent(self, code: Code, mesh: str, letter: str) -> Code:
+        """What is there for each of a rank's experts, at the pairs that come."""
+        rest = tuple(dim for dim in code.dims if dim != letter)
+        return Code(f"{permute(code, (letter, *rest)).at(ATOM)}[expert_{mesh}]", (own(PAIR), *rest), code.kind)
+
     def pick(self, code: Code, pairs: Routed) -> Code:
         """What is there for each row, each expert, or each of both, at the pairs."""
         rows = pairs.rows if set(pairs.rows) & set(code.dims) else ()
@@ -427,6 +442,8 @@ class KernelEmitter(Emitter):
                 return self.attention(kernel)
             case Picked(argument, Value(operation=Routed() as pairs)):
                 return self.pick(self.code(argument), pairs)
+            case Picked(argument, Value(operation=Sent(Value(operation=Routed(letter=letter)), mesh))):
+                return self.pick_sent(self.code(argument), mesh, own(letter))
             case Gathered(argument, Value(operation=Routed() as pairs)):
                 return self.combine(self.code(argument), pairs)
             case Chunked() as kernel:
@@ -483,7 +500,9 @@ class KernelEmitter(Emitter):
         if not kernel.experts:
             return f"fn.linear({x.text}, {matrix})"
         self.context.helpers |= {"Grouped": None, "grouped": None}
-        return f"grouped({x.text}, {matrix}, ends)"
+        pairs = kernel.pairs and kernel.pairs.operation
+        ends = f"ends_{pairs.mesh}" if isinstance(pairs, Sent) else "ends"
+        return f"grouped({x.text}, {matrix}, {ends})"
 
     def merge_columns(self, kernel: Linear) -> tuple[Code, Dims]:
         """The input of a linear map with the letters that it sums last, as one axis."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from einformer.interpreters.torch.code import ATOM, SUM, Code, Context, Dims, list_conditions
+from einformer.interpreters.torch.code import ATOM, SUM, Code, Context, Dims, list_conditions, permute
 from einformer.language.calls import axis_of
 from einformer.language.tree import Name
 from einformer.program.collectives import (
@@ -14,15 +14,20 @@ from einformer.program.collectives import (
     AllGatherVary,
     AllReduce,
     Collective,
+    Combine,
+    Dispatch,
     Inside,
     Largest,
     Own,
     Rank,
     ReduceScatter,
+    Sent,
     Shifted,
     Vary,
 )
+from einformer.program.kernels import PAIR, Routed
 from einformer.program.operations import Value
+from einformer.program.sharding import own
 
 HELPERS = {
     "MESH": """MESH: DeviceMesh  # the ranks; its axes are named. Set it before the model computes.
@@ -139,6 +144,58 @@ HELPERS = {
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
         return gathered(gradient, ctx.dim, ctx.axis), None, None
 ''',
+    "routes": '''def routes(ends: Tensor, axis: str) -> tuple[tuple[list[int], list[int], Tensor], Tensor, Tensor]:
+    """Where the pairs go whose experts other ranks of an axis of the mesh have: how many go to each rank and come from each,
+    and the order of those that come, by expert; their experts, which are numbered from zero, and where each expert's end."""
+    group = MESH.get_group(axis)
+    counts = torch.diff(ends, prepend=ends.new_zeros(1))
+    coming = torch.empty_like(counts)
+    dist.all_to_all_single(coming, counts, group=group)
+    both = (each.view(dist.get_world_size(group), -1).sum(1).cumsum(0).tolist() for each in (counts, coming))
+    going, got = ([end - start for start, end in zip([0, *stops], stops)] for stops in both)
+    own = coming.view(len(got), -1)
+    expert = torch.arange(own.shape[1], device=own.device).repeat(len(got)).repeat_interleave(coming, output_size=sum(got))
+    order = expert.argsort(stable=True)
+    return (going, got, order), expert[order], own.sum(0).cumsum(0)
+''',
+    "dispatched": '''def dispatched(x: Tensor, sent: tuple[list[int], list[int], Tensor], axis: str) -> Tensor:
+    """The pairs of this rank's experts, expert after expert."""
+    going, coming, order = sent
+    y = x.new_empty(sum(coming), *x.shape[1:])
+    dist.all_to_all_single(y, x.contiguous(), coming, going, group=MESH.get_group(axis))
+    return y[order]
+''',
+    "combined": '''def combined(y: Tensor, sent: tuple[list[int], list[int], Tensor], axis: str) -> Tensor:
+    """The pairs of this rank's rows, which came back from the ranks of their experts."""
+    going, coming, order = sent
+    x = y.new_empty(sum(going), *y.shape[1:])
+    dist.all_to_all_single(x, torch.empty_like(y).index_copy(0, order, y), going, coming, group=MESH.get_group(axis))
+    return x
+''',
+    "Dispatch": '''class Dispatch(torch.autograd.Function):
+    """Pairs at the ranks of their experts. Their gradients come back."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, sent, axis: str) -> Tensor:
+        ctx.sent, ctx.axis = sent, axis
+        return dispatched(x, sent, axis)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return combined(gradient, ctx.sent, ctx.axis), None, None
+''',
+    "Combine": '''class Combine(torch.autograd.Function):
+    """Pairs back at the ranks of their rows. Their gradients are dispatched."""
+
+    @staticmethod
+    def forward(ctx, y: Tensor, sent, axis: str) -> Tensor:
+        ctx.sent, ctx.axis = sent, axis
+        return combined(y, sent, axis)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return dispatched(gradient, ctx.sent, ctx.axis), None, None
+''',
     "largest": '''@torch.no_grad()
 def largest(x: Tensor, dims: tuple[int, ...], axis: str) -> Tensor:
     """The largest numbers along dims, and over the ranks of an axis of the mesh."""
@@ -155,6 +212,8 @@ _CALLED = {
     AllGatherVary: ("scattered", "gathered"),
     ReduceScatter: ("scattered", "gathered"),
     Own: ("part", "gathered"),
+    Dispatch: ("dispatched", "combined"),
+    Combine: ("dispatched", "combined"),
     Largest: (),
 }
 
@@ -215,6 +274,10 @@ def _code_call(operation: Collective, code: Code, mesh: str, helpers: dict[str, 
             " " * (len(operation.letters) > 1)
         )
         name, more, dims = "largest", f", ({axes.strip()})", tuple(dim for dim in dims if dim not in operation.letters)
+    if isinstance(operation, Dispatch):  # rows are sent whole
+        (pair,) = renamed
+        code = permute(code, (pair, *(dim for dim in code.dims if dim != pair)))
+        more, dims = f", sent_{mesh}", tuple(renamed.get(dim, dim) for dim in code.dims)
     helpers[name] = None
     called = name if name == "largest" else f"{name}.apply"
     return Code(f'{called}({code.text}{more}, "{mesh}")', dims, code.kind)
@@ -225,6 +288,10 @@ def _find_letters(operation: Collective) -> tuple[Dims, Dims]:
     match operation:
         case AllGather(letter=old, whole=new) | Own(whole=old, letter=new) | ReduceScatter(whole=old, letter=new):
             return (old,), (new,)
+        case Combine():
+            return (own(PAIR),), (PAIR,)
+        case Dispatch():
+            return (PAIR,), (own(PAIR),)
         case _:
             return (), ()
 
@@ -249,6 +316,12 @@ def describe_exchange(value: Value, context: Context) -> Iterator[str]:
             yield f"over {mesh}: all-gather along {axis_of(letter)} of {numbers} numbers of each rank{backward}"
         case Own(whole=whole, moves=moves):
             yield f"over {mesh}: a rank's own {axis_of(whole)}" + f"; backward an all-gather to {numbers} numbers" * moves
+        case Sent(Value(operation=Routed(letter=letter))):
+            yield f"over {mesh}: all-to-all of {_write_size(letter, context)} numbers: how many pairs each expert has"
+        case Combine(moves=moves):
+            yield f"over {mesh}: all-to-all of {numbers} numbers back to their rows" + "; backward as many" * moves
+        case Dispatch(moves=moves):
+            yield f"over {mesh}: all-to-all of {numbers} numbers to their experts" + "; backward as many" * moves
         case Largest(letters=letters):
             rest = " ".join(_write_size(letter, context) for letter in value.axes)
             yield f"over {mesh}: all-reduce of the largest{' along ' * bool(letters)}{', '.join(letters)}, {rest} numbers"

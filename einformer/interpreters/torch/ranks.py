@@ -201,13 +201,14 @@ class Parts:
     def meet(self, work: Callable[[], T], *told: object, everywhere: bool = False) -> T:
         """The result of work before a collective: its error, or what the ranks are told that differs, is an error on each.
 
-        The ranks are those that have the same rows, or, `everywhere`, all.
+        The ranks are those that have the same rows, or the same experts, or, `everywhere`, all.
         """
         if torch.compiler.is_compiling():
             return work()
         if everywhere:
             self.refuse_files()
-        return agree_over(self.mesh, dict(self.sharding.mesh) if everywhere else self.together, work, lambda _: told)
+        axes = [*self.together, *dict.fromkeys(axis for _, axis in self.sharding.in_weights)]
+        return agree_over(self.mesh, dict(self.sharding.mesh) if everywhere else axes, work, lambda _: told)
 
     def refuse_files(self) -> None:
         """Raises EinformerError E744 for a stage of a pipeline, and where the ranks of the batch share weights."""
@@ -241,10 +242,25 @@ class Parts:
         return Joined(dict(list_views(module)), self.cuts, self.mesh)
 
     @torch.no_grad()
+    def average_gradients(self) -> None:
+        """Averages the gradients over the ranks of the batch, for a loss that is a mean over a rank's own rows.
+
+        Of a weight that these ranks share, such as an expert, a rank has the gradient of all their rows, which is divided.
+        """
+        module: Any = self
+        for parameter in module.parameters():
+            if parameter.requires_grad and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        for own, gradient in list_views(module, lambda parameter: parameter.grad):
+            split = self.cuts.get(self.find_whole(own), ((), {}))[1].values()
+            summed = self._sum(gradient.contiguous(), sorted(self.sharding.rows.difference(split)))
+            gradient.copy_(summed / self.sharding.replicas)
+
+    @torch.no_grad()
     def clip_gradients(self, most: float) -> Tensor:
         """Scales the gradients so that their norm, over all ranks, is at most `most`. Returns the norm that they had.
 
-        Call it after gradients were summed or averaged over the rows of a batch.
+        Call it after gradients were summed or averaged over the rows of a batch, as by `average_gradients`.
         """
         module: Any = self
         squares = dict[tuple[str, ...], Tensor]()
@@ -326,9 +342,9 @@ class Parts:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of a rank's parts of the weights that the whole model has itself."""
         whole = self.recipe.piped.whole
-        local = self.sharding.local(whole.legend)
+        local, place = self.sharding.local(whole.legend), self.sharding.place_weight
         layer = next(layer for layer in whole.spec.layers if layer.name == whole.name)
-        return {key(weight.name): tuple(local.length(index.letter) for index in weight.indices) for weight in layer.weights}
+        return {key(weight.name): tuple(map(local.length, place(i.letter for i in weight.indices))) for weight in layer.weights}
 
     def cut(self, path: str, weight: Tensor) -> Tensor:
         """This rank's part of a weight; of a part, itself."""
@@ -396,7 +412,8 @@ def find_cuts(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Cuts
     model = next(layer for layer in special.layers if layer.name == name)
     cuts = dict[str, tuple[tuple[int, ...], dict[int, str]]]()
     for path, placed in weights(special, model, legend).items():
-        dims = {dim: axis for dim, index in enumerate(placed.weight.indices) if (axis := sharding.axis(index.letter))}
+        letters = sharding.place_weight(index.letter for index in placed.weight.indices)
+        dims = {dim: axis for dim, letter in enumerate(letters) if (axis := sharding.axis(letter))}
         if dims:
             cuts[path] = placed.shape, dims
     return cuts

@@ -36,7 +36,7 @@ from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function
 from einformer.program.rewrite import walk_values
-from einformer.program.sharding import describe_index
+from einformer.program.sharding import describe_index, own
 
 _TOKEN = re.compile(r"(?:self\.)?config\.\w+|\w+|\S")
 
@@ -242,8 +242,10 @@ class EmittedFile:
         layers = {layer.name: layer for layer in self.spec.layers}
         letters = (letter for layer in self.spec.layers for letter in list_letters(layer))
         self.letters = spell_indices({axis.letter: axis.letter for axis in self.spec.axes}, letters)
-        if any(PAIR in value.axes for function in self.kernels.values() for value in walk_values(function)):
-            self.letters[PAIR] = find_unused(self.letters, _PAIRS, "p")
+        paired = {letter for function in self.kernels.values() for value in walk_values(function) for letter in value.axes}
+        for pair in (PAIR, own(PAIR)):
+            if pair in paired:
+                self.letters[pair] = find_unused(self.letters, _PAIRS, "p")
         if self.plan.sharding is not None:
             local = (value for function in self.functions.values() for value in walk_values(function))
             self.letters = spell_indices(self.letters, (letter for value in local for letter in value.axes))
