@@ -1,6 +1,8 @@
 """Sphinx, with MyST for pages and notebooks; `make docs` fails on any warning."""
 
 import ast
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from pygments.lexer import RegexLexer, bygroups, words
@@ -8,6 +10,9 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation
 from sphinx.application import Sphinx
 
 from einformer.language.primitives import NAMES
+
+sys.path.append(str(Path(__file__).parent))
+from generate import write_architectures
 
 project = "einformer"
 author = "The einformer authors"
@@ -18,7 +23,10 @@ nb_execution_raise_on_error = True
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "einformer"
-html_static_path = ["style.css"]
+_mathjax = find_spec("sphinx-mathjax-offline")  # a package of files, of which the site needs one
+assert _mathjax is not None
+html_static_path = ["style.css", str(Path(str(_mathjax.origin)).parent / "static" / "mathjax" / "tex-svg.js")]
+mathjax_path = "tex-svg.js"
 html_css_files = ["style.css"]
 
 
@@ -57,6 +65,12 @@ def list_modules(app: Sphinx) -> None:
     (Path(app.srcdir) / "modules.md").write_text("\n".join(lines), encoding="utf-8")
 
 
+def write_pages(app: Sphinx) -> None:
+    """Write the pages of architectures."""
+    write_architectures(Path(app.srcdir) / "architectures")
+
+
 def setup(app: Sphinx) -> None:
     app.add_lexer("einformer", EinformerLexer)
     app.connect("builder-inited", list_modules)
+    app.connect("builder-inited", write_pages)

@@ -1,13 +1,15 @@
-"""Writes the pages that are made of data: errors, claims, errata, equations, sources, models, matrices."""
+"""Writes the pages that are made of data: errors, claims, errata, equations, sources, models, matrices, architectures."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from sympy import latex
+
 from einformer.architectures.texts import elaborate
-from einformer.errors import Rule, Source, catalogue
+from einformer.errors import EinformerError, Rule, Source, catalogue
 from einformer.huggingface import families, wrappers
 from einformer.notes import errata as slips
 from einformer.notes import references, shelf, worked
@@ -17,7 +19,9 @@ from einformer.notes.claims import claims as published
 from einformer.notes.rendering import print_latex
 from einformer.notes.sources import Source as Document
 from einformer.notes.sources import sources as documents
-from einformer.targets import examine
+from einformer.objects import Specification
+from einformer.report.shipped import Architecture, Size, list_shipped
+from einformer.targets import examine, load
 
 HERE = Path(__file__).parent
 PARTS = {
@@ -334,6 +338,120 @@ def _find_state(kind: str) -> tuple[str, str]:
 def _count_states(states: Mapping[str, tuple[str, str]], name: str, kinds: set[str]) -> str:
     counts = {state: sum(states[kind][0] == state for kind in kinds) for state in ("read", "text part", "refused")}
     return f"* {len(kinds)} {name}: {', '.join(f'{count} {state}' for state, count in counts.items())}."
+
+
+ARCHITECTURES = """# Architectures
+
+The texts that ship, as `einformer list` names them, each with its picture, its LaTeX, its counts, and what it changes.
+
+| text | what it is | attention | model types |
+| --- | --- | --- | --- |
+{rows}
+
+```{{toctree}}
+:hidden:
+
+{names}
+```
+"""
+ARCHITECTURE = """# {name}
+
+{about}. Attention: {attention}.{types}
+
+## Picture
+
+A box is an equation, an arrow a tensor that it reads, with its shape beside it. The thick line is the residual stream.
+
+```{{raw}} html
+<div class="picture">
+{picture}
+</div>
+```
+
+## Text
+
+As `einformer source {name} --text` prints it, with the layers of the library.
+
+```einformer
+{text}
+```
+
+## LaTeX
+
+$$
+{latex}
+$$
+
+## Counts
+
+{counts}
+{sizes}
+{beside}"""
+BESIDE = """## Beside {parent}
+
+As `einformer diff {parent} {name}` prints it: the nearest of {parents}.
+
+```diff
+{difference}
+```
+"""
+PARENTS = ("gpt2", "llama", "gemma2", "mixtral", "deepseek_v3", "mamba2", "qwen3_next", "bert")
+
+
+def architectures() -> dict[str, str]:
+    """The page of each shipped text, and the page that lists them."""
+    shipped = list_shipped()
+    specs = {row.name: load(row.name) for row in shipped.architectures}
+    rows = [
+        f"| [{row.name}]({row.name}.md) | {_cell(row.about)} | {row.attention} | {' '.join(map(_code, row.families))} |"
+        for row in shipped.architectures
+    ]
+    pages = {"index": ARCHITECTURES.format(rows="\n".join(rows), names="\n".join(specs))}
+    return pages | {row.name: _architecture(row, specs, shipped.models) for row in shipped.architectures}
+
+
+def _architecture(row: Architecture, specs: Mapping[str, Specification], models: Sequence[Size]) -> str:
+    spec = specs[row.name]
+    parents = PARENTS[: PARENTS.index(row.name)] if row.name in PARENTS else PARENTS
+    beside = [(name, str(specs[name].diff(spec))) for name in parents]
+    nearest = min(beside, key=lambda pair: sum(line[:1] in "+-" for line in pair[1].split("\n")), default=None)
+    sizes = "\n".join(f"| {model.name} | {model.parameters:,} |" for model in models if model.architecture == row.name)
+    return ARCHITECTURE.format(
+        name=row.name,
+        about=row.about[0].upper() + row.about[1:],
+        attention=row.attention or "none",
+        types=f" Model types: {', '.join(map(_code, row.families))}." if row.families else "",
+        picture=spec.draw(width=860),
+        text=str(spec).rstrip(),
+        latex=spec.latex(),
+        counts="\n".join(_count(spec)),
+        sizes=f"\n| published model | parameters |\n| --- | --- |\n{sizes}\n" if sizes else "",
+        beside=BESIDE.format(parent=nearest[0], name=row.name, parents=", ".join(parents), difference=nearest[1])
+        if nearest
+        else "",
+    )
+
+
+def _count(spec: Specification) -> Iterator[str]:
+    """Formulas in the letters of the legend; a refused one says why."""
+    counts = {"parameters": lambda: spec.parameters, "FLOPs of a forward pass": spec.flops}
+    for name, count in counts.items():
+        try:
+            yield f"{name}\n: ${latex(count())}$\n"
+        except EinformerError as error:
+            yield f"{name}\n: {error.findings[0].message}: `einformer count` says them for a `config.json`.\n"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def write_architectures(folder: Path) -> None:
+    """The pages that are made when the site is built, and not committed."""
+    folder.mkdir(exist_ok=True)
+    for name, page in architectures().items():
+        (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    (folder / "attention.svg").write_text(load("minimal")["Attention"].draw(width=860), encoding="utf-8")  # of the first page
 
 
 if __name__ == "__main__":

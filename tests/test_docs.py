@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 from typing import get_args
@@ -24,6 +25,7 @@ from einformer.language.tree import Declaration, Expression, Tensor
 from einformer.targets import load
 from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
 from tests.heads import input_letters
+from tests.shipped import TEXTS as TEXTS_THAT_SHIP
 
 KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}"}
 ALL = [example for page in PAGES for example in examples(page)]
@@ -159,3 +161,34 @@ def test_every_module_says_what_it_does() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split("\n")) <= 110
+
+
+# ----------------------------------------------------------------------------------------------------------------- the site
+
+
+def test_the_first_page_names_every_other_once() -> None:
+    """`modules` and the pages of architectures are made when the site is built."""
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    named = [
+        page
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", index, re.DOTALL)
+        for page in re.findall(r"^[\w/]+$", tree, re.M)
+    ]
+    written = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert Counter(named) == Counter(written | {"modules", "architectures/index"})
+    linked = re.findall(r"^\[[^\]]+\]\(([\w/]+)\.md\)$", index, re.M)
+    assert Counter(linked) == Counter(written - {"modules"} | {"architectures/index"})
+
+
+@pytest.mark.slow
+def test_every_text_has_a_page_with_its_picture_its_equations_and_its_counts() -> None:
+    pages = runpy.run_path(str(ROOT / "docs" / "generate.py"))["architectures"]()
+    assert pages.keys() == {*TEXTS_THAT_SHIP, "index"}
+    for name in TEXTS_THAT_SHIP:
+        (text,) = re.findall(r"```einformer\n(.*?)```", pages[name], re.DOTALL)
+        assert not parse(text).diff(load(name))
+        assert '<svg xmlns="http://www.w3.org/2000/svg"' in pages[name]
+        assert f"]({name}.md)" in pages["index"]
+    assert "| gpt2-xl | 1,557,611,200 |" in pages["gpt2"]
+    assert "## Beside llama" in pages["mistral"]
+    assert "m_ss' = where(s - W < s' <= s, 0, -inf)" in pages["mistral"].partition("## Beside")[2]
