@@ -215,3 +215,24 @@ def test_steps_are_told() -> None:
     step: Callable[[str], None] = told.append
     report.examine(toy(), text="", step=step)
     assert told == [*checks.CHECKS, "reading the text"]
+
+
+# ------------------------------------------------------------------------------------------------- what few models are
+
+AXES = "axes\n  b: B\n  s: S\n  d: D\n  v: V\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "axes\n  b: B\n  s: S\nmodel M(z_bs) -> y_bs causal in s:\n  weights κ\n  return κ z_bs\n",
+        AXES + "model M(x_bs) -> y_bsd causal in s:\n  weights E_vd\n  return E_{x_bs d}\n",
+        AXES.replace("  v: V\n", "") + "model M(z_bsd) -> y_bsd causal in s:\n  return where(s > 2, z_{b(s - 3)d}, z_bsd / 2)\n",
+    ],
+    ids=["one parameter", "tokens and no logits", "the last inputs are not read"],
+)
+def test_every_claim_holds_of(text: str) -> None:
+    spec = einformer.parse(text)
+    examined = report.examine(spec.bind(**{size: 5 for size in "DV" if f": {size}\n" in text}), text="horizon")
+    assert not [check for check in examined.checks if not check.holds]
+    assert examined.reading is None

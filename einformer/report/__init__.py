@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.rules import total
 from einformer.objects import Model
 from einformer.report.checks import CHECKS, Check, list_letters, run_check
@@ -95,7 +96,8 @@ def examine(
 
 def _read_tokens(model: Model, text: str) -> list[int]:
     layer, (first, *others) = model.spec.layer, reads(model, model.at(**model.inputs(1, 1)))
-    if others or first[1] is None or len(list_letters(layer.output)) != len(first[0]) + 1:
+    vocabulary = derive(model.spec.tree, model.spec.name).vocabulary
+    if others or first[1] is None or list_letters(layer.output) != [*list_letters(layer.formals[0]), vocabulary]:
         return []
     return [byte % first[1] for byte in text.encode()][-model.inputs()["S"] :]
 

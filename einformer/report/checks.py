@@ -112,7 +112,7 @@ def values_agree(subject: Subject) -> Iterator[Check]:
 
 
 def the_future_is_not_read(subject: Subject) -> Iterator[Check]:
-    """Changes the inputs from each position on: the output before it stays, the output there changes."""
+    """Changes the inputs from each position on: the output before it stays, and some output changes."""
     small = subject.small
     layer = small.model.spec.layer
     if layer.time is None:
@@ -125,7 +125,7 @@ def the_future_is_not_read(subject: Subject) -> Iterator[Check]:
         worst = max(worst, _measure_error(after[:cut], before[:cut]))
         unmoved += _measure_error(after[cut:], before[cut:]) <= TOLERANCE
     detail = f"change by {worst:.0e} in {len(before) - 1} trials" + (f", nothing else does in {unmoved}" if unmoved else "")
-    yield Check("causality: outputs before a changed input stay", worst <= TOLERANCE and not unmoved, detail)
+    yield Check("causality: outputs before a changed input stay", worst <= TOLERANCE and unmoved < max(1, len(before) - 1), detail)
 
 
 def _change_inputs(layer: Layer, given: Sequence[Array], cut: int) -> list[Array]:
@@ -163,7 +163,8 @@ def _compare_numbers(claim: str, ours: int, theirs: int) -> Check:
 
 
 def _evaluate(formula: sympy.Expr, legend: Legend) -> int:
-    return int(formula.subs({letter: int(legend.named(Name(str(letter)))) for letter in formula.free_symbols}))
+    symbols = getattr(formula, "free_symbols", ())  # a number has none
+    return int(formula.subs({letter: int(legend.named(Name(str(letter)))) for letter in symbols}) if symbols else formula)
 
 
 def _replace_numbers(path: str) -> str:
