@@ -214,6 +214,16 @@ for l < L:
   h_bsd <- h_bsd + w_bss' h_bs'd
 return h_bsd
 
+# a window of a list, and all positions: bsid
+scalars
+  W_i = [2, inf]
+model
+weights α_id
+q_bsid = z_bsd α_id
+m_ss'i = where(s - W_i < s' <= s, 0, -inf)
+w_bss'i = Sm_s'(q_bsid q_bs'id + m_ss'i)
+return w_bss'i q_bs'id / (1 + where(W_i < 9, W_i, 0))
+
 # what is read before and after it is changed: bsdc
 weights χ_c
 z_bsd <- z_bsd + z_{b(s - 1)d} / 2

@@ -227,9 +227,11 @@ AXES = "axes\n  b: B\n  s: S\n  d: D\n  v: V\n"
     [
         "axes\n  b: B\n  s: S\nmodel M(z_bs) -> y_bs causal in s:\n  weights κ\n  return κ z_bs\n",
         AXES + "model M(x_bs) -> y_bsd causal in s:\n  weights E_vd\n  return E_{x_bs d}\n",
-        AXES.replace("  v: V\n", "") + "model M(z_bsd) -> y_bsd causal in s:\n  return where(s > 2, z_{b(s - 3)d}, z_bsd / 2)\n",
+        AXES + "model M(x_bs) -> y_bsd causal in s:\n  weights E_vd\n  n_bs = (3 x_bs + 1) mod V\n  return E_{n_bs d}\n",
+        AXES.replace("  v: V\n", "")
+        + "model M(z_bsd) -> y_bsd causal in s:\n  return where(s > 2, z_{b(s - 3)d}, z_bsd / 2)\n",
     ],
-    ids=["one parameter", "tokens and no logits", "the last inputs are not read"],
+    ids=["one parameter", "tokens and no logits", "tokens in a formula", "the last inputs are not read"],
 )
 def test_every_claim_holds_of(text: str) -> None:
     spec = einformer.parse(text)

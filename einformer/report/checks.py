@@ -125,7 +125,9 @@ def the_future_is_not_read(subject: Subject) -> Iterator[Check]:
         worst = max(worst, _measure_error(after[:cut], before[:cut]))
         unmoved += _measure_error(after[cut:], before[cut:]) <= TOLERANCE
     detail = f"change by {worst:.0e} in {len(before) - 1} trials" + (f", nothing else does in {unmoved}" if unmoved else "")
-    yield Check("causality: outputs before a changed input stay", worst <= TOLERANCE and unmoved < max(1, len(before) - 1), detail)
+    yield Check(
+        "causality: outputs before a changed input stay", worst <= TOLERANCE and unmoved < max(1, len(before) - 1), detail
+    )
 
 
 def _change_inputs(layer: Layer, given: Sequence[Array], cut: int) -> list[Array]:

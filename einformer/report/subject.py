@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count import table
+from einformer.interpreters.count.derived import derive
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import Part
 from einformer.language.sizes import Legend
@@ -120,11 +121,12 @@ class Small(Sized):
 
 
 def reads(model: Model, legend: Legend) -> list[Read]:
-    """Returns the shape of each input, with the number of tokens if it holds token ids."""
+    """Returns the shape of each input, with the number of tokens if it holds token ids, read as they are or as a formula."""
     door: Any = model.build(device="meta").eval()
+    rows = [e.selects[0] if e.selects else derive(model.spec.tree, model.spec.name).vocabulary for e in door.door]
     return [
-        (tuple(legend.length(axis) for axis, _, _ in e.axes), legend.length(e.selects[0]) if e.selects else None)
-        for e in door.door
+        (tuple(legend.length(axis) for axis, _, _ in e.axes), legend.length(letter) if e.whole and letter else None)
+        for e, letter in zip(door.door, rows, strict=True)
     ]
 
 

@@ -349,7 +349,8 @@ class Emitter:
                 self.context.needs |= {"device": None, "number": None}
                 listed = self.context.legend.scalars[name].value
                 assert isinstance(listed, tuple)
-                text = f"torch.tensor([{', '.join(repr(number.value) for number in listed)}], dtype=number, device=device)"
+                numbers = ", ".join(self.code_constant(number.value).text for number in listed)
+                text = f"torch.tensor([{numbers}], dtype=number, device=device)"
             case _:
                 value = self.context.cast(
                     self.code(line.value, letters), "number"
