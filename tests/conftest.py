@@ -6,6 +6,7 @@ run; `--hypothesis-profile=default` draws others.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,12 @@ settings.load_profile("repeatable")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
+
+
+def pytest_collection_finish() -> None:
+    """Modules stay to the end: the garbage collector does not walk them again and again."""
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 from einformer.architectures import texts
 from einformer.cli import main, options
 from einformer.errors import catalogue
+from tests.few import few
 from tests.shipped import TEXTS, list_shipped
 
 OK, FINDINGS, MISUSE = 0, 1, 2
@@ -253,6 +254,20 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
     f"program {TINY}",
     "run s000",
 )
+QUICK_CALLS = {  # one of each command
+    f"count {TINY} --formulas",
+    f"fit {TINY} --memory 500KB --solve S",
+    f"plan {TINY} --mesh tp=3 --batch 4",
+    f"plot {TINY} --out x.svg --kind flops",
+    f"source {TINY} ",
+    f"generate {TINY} --tokens 8 --temperature 1",
+    "latex gpt2 ",
+    "notes S001",
+    "lint bad.md ",
+    f"diff gpt2 {TINY}",
+    f"program {TINY}",
+    "run s000",
+}
 OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python --device v100s --precision float32
 --kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
 --form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
@@ -261,7 +276,7 @@ OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python
 VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
 
 
-@pytest.mark.parametrize("call", CALLS_THAT_DIFFER)
+@pytest.mark.parametrize("call", few(CALLS_THAT_DIFFER, QUICK_CALLS))
 def test_every_option_changes_the_answer_or_is_refused(run: Callable[..., Answer], folder: Path, call: str) -> None:
     def answer(*arguments: str) -> tuple[Answer, list[str]]:
         said = run(*arguments)

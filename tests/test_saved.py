@@ -194,7 +194,7 @@ MODELS: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("plan", small.PLANS)
+@pytest.mark.parametrize("plan", few(small.PLANS, {"fast"}))
 @pytest.mark.parametrize("name", few(MODELS, MODELS.keys() - {"llama-3-8b"}))
 def test_published_sizes_are_what_the_hooks_see(name: str, plan: str, dtype: str) -> None:
     text, sizes, shape = MODELS[name]
@@ -203,7 +203,7 @@ def test_published_sizes_are_what_the_hooks_see(name: str, plan: str, dtype: str
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
-@pytest.mark.parametrize("shape", few([(3, 11), (1, 11), (3, 1), (1, 1)], {(1, 11), (3, 1)}), ids=str)
+@pytest.mark.parametrize("shape", few([(3, 11), (1, 11), (3, 1), (1, 1)], {(1, 11)}), ids=str)
 @pytest.mark.parametrize("plan", small.PLANS)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_axes_of_one_lie_as_torch_lays_them(name: str, plan: str, shape: Shape, training: bool) -> None:
