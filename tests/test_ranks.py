@@ -310,6 +310,11 @@ def refuse_all() -> None:
     refuse(["E708", "E745 rank 0 cannot go on"], lambda: module.generate(x_bs, 3 * rank - 1))
     assert module(x_bs).shape == (2, 4, 10)  # after all of them they go on
 
+    sends = bound("mixtral").build(mesh="ep=2", shard="ep: b (x)")  # ranks have other rows, and meet
+    refuse(["E703", "E745 rank 0 cannot go on"], lambda: sends(x_bs if rank else x_bs - 1))
+    refuse([different, different], lambda: sends(x_bs[:, : 3 + rank]))
+    assert sends(x_bs + rank).shape == (2, 4, 20)
+
     outside = DeviceMesh("cpu", [0], mesh_dim_names=("tp",))
     if rank:
         refuse(["", "E745 this rank is not in the mesh"], lambda: model.build(mesh=outside, shard="tp: g"))
