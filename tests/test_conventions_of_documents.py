@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from einformer.architectures.texts import elaborate, text
+import einformer
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
 from einformer.language import parser
@@ -49,7 +49,7 @@ def test_documents_in_capitals_are_read_back() -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_says_the_same_in_every_convention(name: str) -> None:
-    ours = elaborate(text(name))[0]
+    ours = einformer.load(name).written
     for convention in conventions():
         theirs = render(ours, convention)
         legend = Legend.of(theirs)
@@ -61,7 +61,7 @@ def test_a_text_says_the_same_in_every_convention(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_in_capitals_is_read_back(name: str) -> None:
-    ours = elaborate(text(name))[0]
+    ours = einformer.load(name).written
     for convention in READABLE:
         theirs = render(ours, convention)
         read, findings = parser.parse(Source(name, latex(theirs)))
@@ -81,7 +81,7 @@ model M(z_bsd) -> z_bsd causal in s:
     z_bsd <- z_bsd / W_l + T
   return z_bsd + sum_{uv} A_uv
 """
-    ours = elaborate(Source("<text>", lines))[0]
+    ours = einformer.parse(lines).written
     theirs = render(ours, "palm")
     assert len({scalar.name for scalar in theirs.scalars}) == 2
     assert numbered(theirs) == numbered(ours)
@@ -89,7 +89,7 @@ model M(z_bsd) -> z_bsd causal in s:
 
 def test_a_number_of_a_layer_is_no_size() -> None:
     """S002 writes `m` for D, and a layer of this text has a number m."""
-    ours = elaborate(text("phimoe"))[0]
+    ours = einformer.load("phimoe").written
     theirs = show(render(ours, "s002"))
     assert "d: m " in theirs
     assert "n = max_x t_x" not in theirs
@@ -99,7 +99,7 @@ def test_a_number_of_a_layer_is_no_size() -> None:
 
 def test_two_axes_of_one_letter_are_not_the_same_text() -> None:
     """The comparison sees what it is there for."""
-    ours = elaborate(text("gpt2"))[0]
+    ours = einformer.load("gpt2").written
     assert numbered(renamed(ours, "e", "f")) != numbered(ours)
     assert numbered(renamed(ours, "e", "z")) == numbered(ours)
 

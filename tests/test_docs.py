@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 import torch
 
-from einformer import parse
+from einformer import load, parse
 from einformer.architectures.texts import library
 from einformer.language import names
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Declaration, Expression, Tensor
-from einformer.targets import load
 from tests.examples import PAGES, ROOT, Example, answers, examples, framed, tables
 from tests.heads import input_letters
 from tests.shipped import TEXTS as TEXTS_THAT_SHIP

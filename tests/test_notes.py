@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from einformer import load, parse
-from einformer.architectures.texts import elaborate, text
-from einformer.language import parser
 from einformer.language.printer import show
 from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions
@@ -37,7 +35,7 @@ PRINTED = {
 
 @functools.cache
 def spec(name: str) -> Spec:
-    return elaborate(text(name))[0]
+    return load(name).written
 
 
 def legend(name: str, convention: str) -> list[str]:
@@ -78,7 +76,7 @@ def test_a_size_without_a_letter_makes_way_for_one() -> None:
 def test_every_shipped_legend_can_be_written_in_every_convention() -> None:
     """No two letters become one, of axes, or of the names of sizes and scalars in the legend."""
     for name in TEXTS:
-        whole, _ = parser.parse(text(name))
+        whole = load(name).written
         legend = replace(whole, layers=())
         for convention in conventions():
             theirs = render(legend, convention)
