@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     _mutant(
         "an axis is read by any index", "language/body.py",
-        "if axis_of(slot.letter) != axis_of(own.letter) and not", "if False and not",
+        "if self.legend.are_apart(slot.letter, own.letter) and not", "if False and not",
         "refused.py::test_a_slip_is_refused_by_its_rule[a slot over another axis]",
     ),
     _mutant(
@@ -862,13 +862,13 @@ MUTANTS = (
     ),
     # --------------------------------------------------------------------------------------------------------------------- lint
     _mutant(
-        "a mask may show the future", "lint/masks.py",
-        "key_is_less != (_number_of(then) == 0):", "key_is_less == (_number_of(then) == 0):",
+        "a mask may show the future", "lint/judge.py",
+        "for n in (0, 1)] == [0, -1]:", "for n in (0, 1)] == [-1, 0]:",
         "lint.py::test_a_mask_shows_the_past",
     ),
     _mutant(
-        "letters of one size are two axes to a softmax", "lint/sections.py",
-        ' or (len(sizes) == 2 and sizes[0] == sizes[1] != "")', "",
+        "letters of one size are two axes to a softmax", "lint/legend.py",
+        ' or sizes[0] == sizes[1] != ""', "",
         "lint.py::test_letters_of_one_size_are_one_axis_to_a_softmax[S-s-True]",
     ),
     _mutant(
@@ -882,9 +882,24 @@ MUTANTS = (
         "lint_reading.py::test_greek_letters_of_a_legend_are_indices",
     ),
     _mutant(
-        "a softmax is over any index of its axis", "lint/masks.py",
-        "return alike and bool(left) and here.get(over) in left", "return False and here.get(over) in left",
+        "a softmax is over any index of its axis", "language/scope.py",
+        "if over.letter in letters and len(twins) == 1 and", "if over.letter not in letters and",
         "lint.py::test_a_slip_is_found_where_it_is[a softmax over the queries]",
+    ),
+    _mutant(
+        "a term may lack an index whose twin it has twice", "language/scope.py",
+        "if sum(i in free for free in having) > 1), \"\")", "if sum(i in free for free in having) > 9), \"\")",
+        "scope.py::test_the_reading_of[t_ss' = w_ss' + u_se u_se]",
+    ),
+    _mutant(
+        "a letter that is fixed is on no side", "lint/judge.py",
+        "frozenset({*known.fixed, *spoken})", "spoken",
+        "lint.py::test_what_people_mean_is_no_finding[a letter that is fixed]",
+    ),
+    _mutant(
+        "a slip in slots hides the sums of its line", "lint/judge.py",
+        "if findings and all(finding.code in _OF_SLOTS for finding in findings):", "if False:",
+        "lint.py::test_the_errors_of_a_published_note_are_found_and_nothing_else",
     ),
     _mutant(
         "layers of the library call layers of the library alone", "language/check.py",

@@ -153,7 +153,7 @@ REFUSED = {
     "S000-E7": "E302", "S001-E9": "E302",  # an index of the left side only
     "S001-E10": "E304",  # fewer indices than before
     "S001-E11": "E305",  # an index twice
-    "S001-E13": "E311",  # summed too early
+    "S001-E13": "E304",  # summed too early: the next line reads it with the index
     "S001-E17": "E301", "S003-E11": "E301",  # an index that occurs once
     "S002-E6": "E204", "S003-E9": "E204",  # a name that is not there
 }  # fmt: skip

@@ -121,6 +121,7 @@ def test_a_cell_of_a_notebook_is_a_file_to_programs(lint: Lint) -> None:
 PYTHON = """# b: batch
 # s: sequence
 # d: hidden
+# e: head
 import torch
 def f(z_bsd, Q_de):
     q_bsd = torch.einsum("bsd,de->bse", z_bsd, Q_de)
@@ -134,7 +135,7 @@ def test_one_command_for_notes_and_for_python(lint: Lint) -> None:
     Path("n.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
     found = json.loads(lint("wrong.md", "a.py", "n.ipynb", "--json")[1])["findings"]
     places = [(each["file"], each["line"]) for each in found]
-    assert places == [("wrong.md", 3), ("a.py", 6), ("n.ipynb:cell 1", 3), ("n.ipynb:cell 2", 6)]
+    assert places == [("wrong.md", 3), ("a.py", 7), ("n.ipynb:cell 1", 3), ("n.ipynb:cell 2", 7)]
     Path("a.py").write_text(PYTHON.replace("Q_de)\n", "Q_de)  # einformer: ignore\n"), encoding="utf-8")
     assert lint("a.py")[:2] == (OK, "a.py  nothing found; 1 name with axes\n")
     Path("a.py").write_text("def", encoding="utf-8")

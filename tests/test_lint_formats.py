@@ -98,7 +98,7 @@ def test_only_docstrings_are_read(text: str) -> None:
 
 
 def test_names_and_docstrings_are_checked_in_one_go() -> None:
-    text = f'def f(z_bsd):\n    r"""${WRONG}$, ${RIGHT}$"""\n    B, S, D = z_bsd.shape\n    x_bds = z_bsd.relu()\n'
+    text = f'def f(z_bsd):\n    r"""${WRONG}$, ${RIGHT}$"""\n    # axes: b s d\n    x_bds = z_bsd.relu()\n'
     assert [finding.code for finding in checked("a.py", text).findings] == ["E771", "E301"]
     silent = text.replace('"""\n', '"""  # einformer: ignore[E301]\n')
     assert [finding.code for finding in checked("a.py", silent).findings] == ["E771"]
@@ -114,7 +114,7 @@ def test_a_definition_in_another_cell_is_told_with_its_cell() -> None:
     cells = [f"${RIGHT}$ and $k_{{bsea}} = z_{{bsd}} K_{{dea}}$", "$w_{bss'a} = q_{bse} k_{bs'ea}$"]
     text = json.dumps({"cells": [{"cell_type": "markdown", "source": cell} for cell in cells]})
     (finding,) = checked("n.ipynb", text).findings
-    assert finding.facts == ("defined as `q_{bsea}` (n.ipynb:cell 1, line 1)",)
+    assert finding.facts == ("defined as `q_bsea` (n.ipynb:cell 1:1)",)
 
 
 MAIN = """\\documentclass{article}

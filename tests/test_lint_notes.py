@@ -9,7 +9,7 @@ import pytest
 from einformer.errors import Source
 from einformer.language.parser import parse
 from einformer.language.sizes import Legend
-from einformer.lint.legend import Sizes, read_sizes
+from einformer.lint.legend import Stated, read_sizes
 from einformer.lint.notes.latex import read_latex, read_markdown
 from einformer.lint.notes.macros import expand_macros
 from einformer.lint.notes.pieces import Document, Macro, Passage
@@ -197,8 +197,8 @@ def test_no_text_is_too_strange(name: str, text: str) -> None:
 def test_an_axis_that_prose_states_is_described_with_its_size() -> None:
     text = "Weights.\n\nHere $Q_{de}$ has the shape $D \\times D / A$, $Q_{de} \\in \\mathbb{R}^{D \\times D / A}$.\n"
     known = {each.letter: each for section in read_markdown(Source("note.md", text)).sections for each in read_sizes(section)}
-    assert Sizes(known).legend().describe("d") == "d: D (note.md:3)"
-    assert Sizes(known).legend().describe("e'") == "e': D / A (note.md:3)"
+    assert Stated.of_sizes(known).describe("d") == "d: D (note.md:3)"
+    assert Stated.of_sizes(known).describe("e'") == "e: D / A (note.md:3)"
 
 
 def test_an_axis_of_a_latex_text_is_described_with_its_size() -> None:

@@ -20,7 +20,7 @@ def checked(text: str) -> Linted:
 
 
 READ = {
-    "a mean in angles": (r"$\langle w_{ij} w_{kl} \rangle_\rho = c \delta_{ik} \delta_{jl}$", "{jl}", "{jt}", "E301"),
+    "a mean in angles": (r"$\langle w_{ij} w_{kl} \rangle_\rho = c \delta_{ik} \delta_{jl}$", "{jl}", "{jt}", "E302"),
     "an expectation": (r"$\mathbb{E}_{x \sim p}[h_{bi} h_{bj}] = K_{ij}$", "K_{ij}", "K_{ik}", "E302"),
     "the element of a product": (r"$[A^\top B]_{ij} = A_{ki} B_{kj}$", "B_{kj}", "B_{lj}", "E301"),
     "the element of one matrix": (r"$\left(\mathbf{H}\right)_{ij} = A_{ik} [B]_{kj}$", "[B]_{kj}", "[B]_{lj}", "E301"),
@@ -41,7 +41,7 @@ READ = {
         r"$\frac{\partial z_{sd}}{\partial x_{tf}} = \delta_{st} \frac{\partial y_{se}}{\partial x_{sf}} O_{ed}$",
         "O_{ed}",
         "O_{cd}",
-        "E301",
+        "E302",
     ),
     "an upstream gradient": (
         r"$\frac{\partial \mathcal{L}}{\partial W_{de}} = \frac{\partial \mathcal{L}}{\partial z_{se}} x_{sd}$",
@@ -68,7 +68,7 @@ READ = {
     "a tuple under a sum": (r"$l_i = \sum_{(j, k) \in \mathcal{D}} x_{ij} x_{ik}$", "x_{ik}", "x_{il}", "E306"),
     "a slot that is computed": (r"$y_{ac} = x_{b} K_{ab, \pi(c)}$", "x_{b}", "x_{d}", "E301"),
     "a step before others": (r"$S_{t-1,ij} = k_{t-1,i} v_{t-1,j} \log p_{t,x_{ti}}$", "v_{t-1,j}", "v_{t-1,l}", "E302"),
-    "a negative slot": (r"$S_{-1, de} = k_{-1, d} v_{-1, e}$", "v_{-1, e}", "v_{-1, c}", "E301"),
+    "a negative slot": (r"$S_{-1, de} = k_{-1, d} v_{-1, e}$", "v_{-1, e}", "v_{-1, c}", "E302"),
     "what is transposed has a name": (r"$y_{ij} = A^\top_{ik} x_{kj}$", "x_{kj}", "x_{lj}", "E301"),
     "cases without a rest": (
         r"$x_{ij} = \begin{cases} a_{ij} & i < k; \\ b_{ij} & i > k \\ c_{ij} & \text{when } i = k \end{cases}$",

@@ -25,7 +25,7 @@ SCALED = "$r_{bsea} = q_{bsea} %s$"
 def test_a_tensor_that_is_never_defined_keeps_its_slots() -> None:
     text = PROJECTED + "Then $h_{bsea} = g_{bsea} x_{bsd} W_{de}$."
     assert told(text) == [("E304", "W_{de}")]
-    assert findings(text)[0].facts == ("used as `W_{dea}` (line 1)",)
+    assert findings(text)[0].facts == ("defined as `W_dea` (note.md:1)",)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,23 @@ def check_formula(name: str, e: Expression, legend: Legend, indices: tuple[Index
             yield Finding("E604", f"`{x.name}`{' over an index' * bool(x.indices)} cannot stand in the legend", x.span, (), fix)
 
 
+def check_line(equation: Equation, defined: dict[str, Definition], legend: Legend, loops: frozenset[str]) -> list[Finding]:
+    """Returns the errors of a line alone, where these names are defined, inside loops over these letters.
+
+    Nothing is said of the numbers at which a slot leaves its axis.
+    """
+    left, formals = equation.left, tuple(Tensor(name, (), span=own.span) for name, own in defined.items())
+    named = tuple(Index(letter) for letter in {axis_of(x.letter) for x in indices_in(equation.right)})
+    body = _Body(Layer("", named, formals, left, (), ()), {}, legend)
+    body.defined |= defined
+    body.check_letters(slots_of(left))
+    own = defined.get(left.name)
+    if isinstance(left, Tensor) and own is not None and own.slots is not None:
+        body.findings += body.find_disagreement(left, own.slots, own.span)
+    body.check_right(equation, loops)
+    return body.findings
+
+
 def find_repeated(slots: Iterable[Expression], legend: Legend) -> Iterator[Finding]:
     """The same index in two slots would read a diagonal, which nobody means."""
     seen: set[str] = set()
@@ -385,12 +402,12 @@ class _Body:
 
     def compare_slots(self, name: str, slot: Expression, own: Expression) -> Finding | None:
         if isinstance(slot, Index) and isinstance(own, Index):
-            if axis_of(slot.letter) != axis_of(own.letter) and not self.is_bounded(slot, own):
+            if self.legend.are_apart(slot.letter, own.letter) and not self.is_bounded(slot, own):
                 enclosed = slot.span.source.text[slot.span.start - 1 : slot.span.start] == "("
                 number = f"; under a `where`, `({slot.letter} + 0)` for the number of `{slot.letter}`" * enclosed
                 message = f"this slot of `{name}` runs over `{axis_of(own.letter)}`, not over `{axis_of(slot.letter)}`"
                 return Finding("E307", message, slot.span, (), f"`{own.letter}`, or a prime of it{number}")
-        elif isinstance(slot, Index | Group) and self.legend.size(slot) != self.legend.size(own):
+        elif isinstance(slot, Index | Group) and not self.legend.fits(slot, own):
             here, there = f"`{PLAIN.slot(slot)}`", f"`{PLAIN.slot(own)}`"
             sizes = f"{here} has {self.legend.spell(slot)}, {there} has {self.legend.spell(own)}"
             fix = "a group whose sizes multiply to that of the axis, or a size that says so, `e: H = D / A`"

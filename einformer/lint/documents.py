@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Finding, Source, Span
-from einformer.language.calls import axis_of
-from einformer.language.tree import Apply, Index
-from einformer.language.walk import subexpressions
-from einformer.lint.balance import find_axes, find_empty_sums, regroup
+from einformer.lint.judge import Context, Line, find_empty_sums, judge_section, regroup
 from einformer.lint.legend import (
-    Sizes,
+    Stated,
     StatedSize,
     find_conflicts,
     find_legends,
@@ -23,17 +19,14 @@ from einformer.lint.legend import (
     read_shapes,
     read_sizes,
 )
-from einformer.lint.letters import NO_LEGEND, Letters, propose, slot_letters
+from einformer.lint.letters import NO_LEGEND, Letters, propose
 from einformer.lint.notes.pieces import Document, Formula, Section, Words
-from einformer.lint.notes.signs import OF_AUTHOR
-from einformer.lint.notes.slots import find_ambiguous, restore_marks
+from einformer.lint.notes.signs import BOLD, LETTERED
+from einformer.lint.notes.slots import restore_marks
 from einformer.lint.reading import Equation, Side, Told, read_equations
-from einformer.lint.rules import check_section, locate
-from einformer.lint.sections import Context, Read
 from einformer.lint.specifications import check_specification, is_specification
 
-_LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
-_STAGGERED = re.compile(r"\{\s*\}\s*[\^_]")
+_FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
 _CAUSAL = ("causal", "autoregressive")
 
 
@@ -68,7 +61,7 @@ class _Parts:
     section: Section
     equations: list[Equation]
     sizes: list[StatedSize]
-    reads: list[Read] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
 
 
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
@@ -84,15 +77,14 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     verdicts, findings = list[Verdict](), list[Finding]()
     for part, legend in zip(parts, _find_legends(parts, settings), strict=True):
         stated_here = {bound.letter: bound for bound in reversed(part.sizes)}
-        sizes = Sizes(own | stated_here | {letter: size for letter, size in legend.items() if size.size})
-        names = frozenset(letter for bound in sizes.known.values() for letter in bound.size if letter.isupper())
+        known = own | stated_here | {letter: size for letter, size in legend.items() if size.size}
+        names = frozenset(letter for bound in known.values() for letter in bound.size if letter.isupper())
         letters = Letters(frozenset(legend or stated_here), names, bool(legend))
         wider = Letters(frozenset(proposed), names, complete=True)
         verdicts += map(_check_whole_text, filter(is_specification, part.section.formulas))
         verdicts_of_part = list(_judge(part, letters, wider))
-        fixed = read_fixed(part.section)
-        check_section(part.reads, Context(sizes, sizes.legend(), read_shapes(part.section), fixed, causal))
-        by_equation = {id(read.equation): tuple(_select_certain(read)) for read in part.reads}
+        judge_section(part.lines, Context(Stated.of_sizes(known), read_shapes(part.section), read_fixed(part.section), causal))
+        by_equation = {id(line.written): tuple(_locate(line)) for line in part.lines}
         verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), v.findings)) for v in verdicts_of_part]
         findings += find_conflicts(part.sizes)
     findings += [finding for verdict in verdicts for finding in verdict.findings]
@@ -139,31 +131,19 @@ def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[Verdict]:
             if not letters.complete:
                 skipped = wider.doubt(*wider.understand(equation)) or NO_LEGEND
         elif not skipped:
-            part.reads.append(Read(equation, *regroup(*trees)) if len(trees) > 1 else Read(equation, trees[0], None))
+            part.lines.append(Line(equation, *regroup(*trees)) if len(trees) > 1 else Line(equation, trees[0], None))
         sides = [side for side in equation.sides if side.tree and skipped == NO_LEGEND]
         empty = (replace(f, span=side.place(f.span)) for side in sides if side.tree for f in find_empty_sums(side.tree))
         yield Verdict(equation, skipped, tuple(empty))
 
 
-# Findings that are certain, with the letters as the author wrote them.
-def _select_certain(read: Read) -> Iterator[Finding]:
-    for finding in filter(functools.partial(_is_certain, read), read.findings):
-        finding_in_file = locate(read, finding)
-        facts = tuple(map(restore_marks, finding_in_file.facts))
-        yield replace(
-            finding_in_file, message=restore_marks(finding_in_file.message), facts=facts, fix=restore_marks(finding_in_file.fix)
+# Findings at their places in the file, with the letters as the author wrote them.
+def _locate(line: Line) -> Iterator[Finding]:
+    for finding in line.findings:
+        message, fix, *facts = (
+            restore_marks(_FONT.sub(r"`\1", text)) for text in (finding.message, finding.fix, *filter(None, finding.facts))
         )
-
-
-# A function of the author may sum the indices inside it, and make others. `A^{(h)}` may have the index `h`, `t` and
-# `\bar{t}` may be one index, and an index that stands twice on `R^l{}_{ilj}` is contracted.
-def _is_certain(read: Read, finding: Finding) -> bool:
-    calls = [x for x in (*subexpressions(read.left), *read.made_of) if isinstance(x, Apply) and x.name.endswith(OF_AUTHOR)]
-    inside = {axis_of(x.letter) for call in calls for x in subexpressions(call) if isinstance(x, Index)}
-    latex = read.equation.formula.latex.text
-    forms = find_ambiguous({axis for x in read.tensors for axis in map(axis_of, slot_letters(x))})
-    unsaid = {"E301", "E302"} if calls else {"E305"} if _STAGGERED.search(latex) else set[str]()
-    return finding.code not in unsaid and not find_axes([finding]) & {*inside, *_LABEL.findall(latex), *forms}
+        yield replace(finding, message=message, fix=fix, facts=tuple(dict.fromkeys(facts)), span=line.place(finding.span))
 
 
 def _place_of(finding: Finding) -> tuple[str, int]:

@@ -45,7 +45,7 @@ def _check_python(source: Source, chosen: Settings) -> Checked:
     from einformer.lint.names import check_names
 
     try:
-        (wrong, count), spoken = check_names(source, chosen.legend), read_docstrings(source)
+        (wrong, count), spoken = check_names(source, chosen.axes), read_docstrings(source)
     except (SyntaxError, ValueError) as error:
         raise fail(
             "E801", f"`{source.name}` is not Python: {error}", Span(source, 0, 1), fix="a file that Python reads"

@@ -7,15 +7,17 @@ A size counts only where the notes state it in so many words.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, fail
+from einformer.language.calls import axis_of
 from einformer.language.latex_reader import LETTERS
 from einformer.language.parser import parse_expression
-from einformer.language.sizes import Legend
-from einformer.language.tree import Axis, Expression, Index, Name, Spec, Tensor
+from einformer.language.sizes import Legend, Polynomial
+from einformer.language.tree import Axis, Expression, Index, Name, Number, Scalar, Spec, Tensor
+from einformer.language.walk import indices_in
 from einformer.lint.notes.pieces import Passage, Section
 
 _NOTHING = Spec("", (), (), ())
@@ -68,20 +70,62 @@ class StatedSize:
         return f"{self.letter}{': ' * bool(self.size)}{self.size}{where}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes of letters in a section. The section comes first, then the rest of the document, then the settings."""
+@dataclass
+class Stated(Legend):
+    """A legend that states some sizes: a letter without one may run over any axis."""
 
     known: Mapping[str, StatedSize] = field(default_factory=dict)
 
-    def legend(self) -> Legend:
-        """Returns the legend that the checker takes."""
-        sized = {letter: (bound, _parse_size(bound.size)) for letter, bound in self.known.items() if bound.size}
-        return Legend({letter: Axis(letter, e, span=bound.span) for letter, (bound, e) in sized.items() if e is not None}, {})
+    @classmethod
+    def of_sizes(cls, known: Mapping[str, StatedSize]) -> Stated:
+        """Returns the legend of these letters."""
+        sized = {letter: (bound, _parse_size(bound.size)) for letter, bound in known.items() if bound.size}
+        axes = {letter: Axis(letter, e, span=bound.span) for letter, (bound, e) in sized.items() if e is not None}
+        return cls(axes, {"p": Scalar("p", (), Number(0.1))}, known=known)  # the share that `Dr` drops
 
-    def facts(self, letters: Sequence[str]) -> tuple[str, ...]:
-        """Returns the sizes of some letters, as facts for a finding."""
-        return tuple(str(self.known[letter]) for letter in dict.fromkeys(letters) if letter in self.known)
+    def axis(self, letter: str) -> Axis:
+        """Returns the axis that an index runs over, with an open size if none is stated."""
+        return self.axes.get(axis_of(letter)) or Axis(axis_of(letter), Name("…"))
+
+    def describe(self, letter: str) -> str:
+        """Returns the size of a letter as a fact, or an empty text."""
+        return str(self.known[axis_of(letter)]) if axis_of(letter) in self.known else ""
+
+    def size(self, slot: Expression) -> Polynomial | None:
+        """Returns how many numbers a slot holds, if the sizes of all its letters are stated."""
+        return super().size(slot) if all(axis_of(index.letter) in self.axes for index in indices_in(slot)) else None
+
+    def are_twins(self, one: str, other: str) -> bool:
+        """Returns whether two letters run over one axis, or over two of one size."""
+        sizes = [self._spell(letter) for letter in (one, other)]
+        return axis_of(one) == axis_of(other) or sizes[0] == sizes[1] != ""
+
+    def are_apart(self, one: str, other: str) -> bool:
+        """Returns whether the axes of two letters have different sizes."""
+        sizes = [self._spell(letter) for letter in (one, other)]
+        return "" not in sizes and sizes[0] != sizes[1] and axis_of(one) != axis_of(other)
+
+    def _spell(self, letter: str) -> str:
+        return self.known[axis_of(letter)].size if axis_of(letter) in self.known else ""
+
+    def fits(self, slot: Expression, own: Expression) -> bool:
+        """Returns whether two slots may hold as many numbers: `D` and `A H` may be equal, `D` and `A D` cannot be."""
+        here, there = self.size(slot), self.size(own)
+        return here is None or there is None or not _are_unequal(here, there)
+
+
+# One size is the other and more, or the other times letters that all stand above or all below a bar.
+def _are_unequal(size: Polynomial, other: Polynomial) -> bool:
+    more = {size.get(term, 0) - other.get(term, 0) for term in size.keys() | other.keys()} - {0}
+    if more and (min(more) > 0 or max(more) < 0):
+        return True
+    if len(size) != 1 or len(other) != 1:
+        return False
+    (one, factor), (two, divisor) = next(iter(size.items())), next(iter(other.items()))
+    powers = Counter(dict(one))
+    powers.subtract(dict(two))
+    left = {power > 0 for power in powers.values() if power}
+    return len(left) == 1 and factor == divisor
 
 
 def read_legend(axes: str, span: Span = NOWHERE) -> tuple[StatedSize, ...]:
@@ -140,7 +184,8 @@ def read_shapes(section: Section) -> dict[str, Tensor]:
     shapes = dict[str, Tensor | None]()
     for match in _find_shapes(section):
         letters, name = tuple(_LETTERS.findall(match["letters"])), match["name"]
-        tensor = Tensor(LETTERS.get(name.lstrip("\\"), name), tuple(map(Index, letters)))
+        place = section.prose.span(*match.span("name")) if section.prose else NOWHERE
+        tensor = Tensor(LETTERS.get(name.lstrip("\\"), name), tuple(map(Index, letters)), span=place)
         if len(letters) == len(_split_sizes(match)):
             shapes[tensor.name] = tensor if shapes.get(tensor.name, tensor) == tensor else None
     return {name: tensor for name, tensor in shapes.items() if tensor is not None}

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from einformer.errors import EinformerError, Source, Span, catalogue, fail
 from einformer.lint.legend import read_legend
 
-_KINDS: dict[str, type] = {"ignore": list, "exclude": list, "legend": dict, "macros": dict}
+_KINDS: dict[str, type] = {"ignore": list, "exclude": list, "legend": dict, "axes": dict, "macros": dict}
 _COMMENT = re.compile(r"einformer:\s*ignore\b(?:\[([A-Za-z0-9, ]*)\])?")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     r"""`ignore`: codes that are not reported. `exclude`: patterns of files that are not read. `legend`: letters
-    of indices, with their size or an empty text.
+    of indices in formulas, with their size or an empty text. `axes`: letters of suffixes of Python names, alike.
 
     `macros`: definitions of commands that the file takes from another, `{"\\nn" = "\\nonumber"}`.
     """
@@ -26,6 +26,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     legend: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
 
     def with_legend(self, legend: str) -> Settings:
@@ -61,7 +62,7 @@ def read_settings(source: Source) -> Settings:
     if unknown := [code for code in table.get("ignore", ()) if code not in catalogue()]:
         raise _refuse(source, "ignore", f"no code is called `{unknown[0]}`", "a code of `einformer explain`")
     ignore, exclude = (tuple(table.get(key, ())) for key in ("ignore", "exclude"))
-    return Settings(ignore, exclude, table.get("legend", {}), table.get("macros", {}))
+    return Settings(ignore, exclude, *(table.get(key, {}) for key in ("legend", "axes", "macros")))
 
 
 def _refuse(source: Source, key: str, message: str, fix: str) -> EinformerError:

@@ -1,0 +1,524 @@
+r"""Judges the equations of a section as lines of a layer, by the checker that judges models.
+
+Each equation becomes a line whose names are defined: by other lines, by shapes that the text states, by the form that all other
+uses have. What notes leave unsaid is made explicit first: a function of the author has whatever indices are wanted around it,
+a bare letter that nothing carries is a number, an index that an equation drops everywhere goes along.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from einformer.errors import EinformerError, Finding, Span
+from einformer.language.body import Definition, check_line, find_repeated
+from einformer.language.calls import axis_of
+from einformer.language.primitives import primitive
+from einformer.language.scope import Scope, factors_of, find_misweighed
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Number, Product, Quotient, Sum, Tensor
+from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
+from einformer.lint.legend import Stated
+from einformer.lint.letters import slot_letters
+from einformer.lint.notes.signs import OF_AUTHOR
+from einformer.lint.notes.slots import find_ambiguous
+from einformer.lint.reading import Equation as Written
+
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
+_STAGGERED = re.compile(r"\{\s*\}\s*[\^_]")
+_OF_SLOTS = ("E304", "E307", "E308")
+_REMARKS = ("E303", "E310", "E407")  # two readings, a slot that may be broken, a formula of logic: no errors in a note
+_BETWEEN = r"(?:[\s$,;{}()\"]|\\[()]|\\q?quad|\\text)*"
+_CONDITION = re.compile(  # the text after `… = 0`: `$ for all $s' > s$`
+    rf"{_BETWEEN}(?:for|if|when|whenever|where)\b(?:\s+all|\s+every)?{_BETWEEN}"
+    r"(?P<first>[a-z]'*)\s*(?P<sign><|>|≤|≥|\\(?:leq?|geq?|lt|gt)\b)=?\s*(?P<second>[a-z]'*)(?![\w'])"
+)
+_LESS = ("<", "≤", "\\le", "\\leq", "\\lt")
+Letters = frozenset[str]
+
+
+@dataclass
+class Line:
+    """An equation with its sides as trees, a single side without a right one, and its findings."""
+
+    written: Written
+    left: Expression
+    right: Expression | None
+    findings: list[Finding] = field(default_factory=list)
+
+    @functools.cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Returns every tensor of both sides."""
+        return tuple(x for x in (*subexpressions(self.left), *self.inside) if isinstance(x, Tensor))
+
+    @functools.cached_property
+    def inside(self) -> tuple[Expression, ...]:
+        """Returns the right side and all its nodes."""
+        return () if self.right is None else tuple(subexpressions(self.right))
+
+    @functools.cached_property
+    def defines(self) -> Tensor | None:
+        """Returns the tensor that the equation defines, or None. `A_c = sum_l A_cl` says A in two ways."""
+        computed = any(isinstance(x, Tensor | Apply) for x in self.inside)
+        if not (computed and not self.written.rebinds and isinstance(self.left, Tensor) and is_left(self.left)):
+            return None
+        again = (x for x in self.inside if isinstance(x, Tensor) and x.name == self.left.name)
+        return self.left if all(any(isinstance(slot, Sum) for slot in x.slots) for x in again) else None
+
+    @functools.cached_property
+    def unbalanced(self) -> Letters:
+        """Returns the indices of the left side that the right one lacks, and those that stand alone on the right."""
+        left, right = ({index.letter for index in indices_in(side)} for side in (self.left, self.right or self.left))
+        return frozenset((left - right) | (find_free(self.right or self.left) - left))
+
+    def place(self, span: Span) -> Span:
+        """Returns the place in the file of a span of its trees."""
+        return self.written.left.place(span)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The facts of a section: its legend, tensors with a stated shape, letters that are fixed ("for each layer $l$").
+
+    `causal`: the text calls its model causal.
+    """
+
+    legend: Stated
+    declared: Mapping[str, Tensor]
+    fixed: Letters
+    causal: bool
+
+
+def judge_section(lines: Sequence[Line], known: Context) -> None:
+    """Adds findings to the equations of a section."""
+    forms, told = _Forms(lines, known), set[tuple[str, str]]()
+    for line in lines:
+        if line.right is not None:
+            line.findings += _judge_line(line, line.right, forms, known)
+        line.findings += _judge_masks(line, lines) if known.causal else ()
+    definitions = {id(line.defines): line for line in lines if line.defines is not None and line.right is not None}
+    equations = [Equation(x.defines, "=", x.right, span=x.defines.span) for x in definitions.values() if x.defines and x.right]
+    for tensor, finding in find_misweighed(equations, known.legend):
+        definitions[id(tensor)].findings.append(finding)
+    for line in lines:
+        once = [f for f in line.findings if f.code not in ("E307", "E308") or (f.code, f.message) not in told]
+        told |= {(finding.code, finding.message) for finding in once}
+        line.findings = once
+
+
+# ------------------------------------------------------------------------------------------------------------ a line
+
+
+def _judge_line(line: Line, right: Expression, forms: _Forms, known: Context) -> Iterator[Finding]:
+    left, defined, seen = line.left, forms.define(line), set[tuple[str, str]]()
+    judge = _judge_definition if is_left(left) else _judge_equality
+    findings = judge(line, left, right, defined, known)
+    repeated = list(_find_repeated(line, left, right))
+    if repeated or _is_statement(left, right):  # one slip, one message
+        findings = [finding for finding in findings if finding.code in _OF_SLOTS]
+    for finding in (*repeated, *findings):
+        if finding.code not in _REMARKS and (finding.code, finding.message) not in seen:
+            seen.add((finding.code, finding.message))
+            yield finding
+
+
+# A letter twice on a tensor of three slots or more. If the other side has the letter too, a diagonal is meant.
+def _find_repeated(line: Line, left: Expression, right: Expression) -> Iterator[Finding]:
+    for side, other in ((left, right), (right, left)):
+        kept = {index.letter for index in indices_in(other)}
+        for x in (x for x in _list_outer(side) if len(x.slots) > 2):
+            slots = [slot for slot in open_groups(x.slots) if not (isinstance(slot, Index) and slot.letter in kept)]
+            yield from () if _STAGGERED.search(line.written.formula.latex.text) else find_repeated(slots, Stated({}, {}))
+
+
+_Defined = Mapping[str, Definition]
+
+
+def _judge_definition(line: Line, left: Expression, right: Expression, defined: _Defined, known: Context) -> list[Finding]:
+    assert isinstance(left, Tensor | Name)
+    if not any(isinstance(x, Tensor) for x in subexpressions(right)):  # a mask, a constant: made of numbers
+        free = Scope({}).free(right)
+        if not free:
+            return []
+        left = _keep_slots(left, frozenset(free))
+    spoken = frozenset({*_LABEL.findall(line.written.formula.latex.text), *_find_doubtful(line)})
+    left = _keep_slots(left, frozenset(slot_letters(left)) - spoken) if isinstance(left, Tensor) else left
+    return _check(Equation(left, "=", right, span=left.span), defined, known, spoken)
+
+
+# One choice of wanted indices must suit both sides of an equality, `\sum_j A_{ij} = c_i`.
+def _judge_equality(line: Line, left: Expression, right: Expression, defined: _Defined, known: Context) -> list[Finding]:
+    needs, theirs = find_free(left), find_free(right)
+    summed = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
+    if (len(needs ^ theirs) == 1 and not summed) or not (has_index(left) and has_index(right)):
+        return [*find_empty_sums(left), *find_empty_sums(right)]
+    spoken = frozenset({*_LABEL.findall(line.written.formula.latex.text), *_find_doubtful(line)})
+    choices = [
+        [finding for side in (left, right) for finding in _check(_make_line(wanted - spoken, side), defined, known, spoken)]
+        for wanted in (needs, theirs, needs | theirs)
+    ]
+    return min(choices, key=len)
+
+
+def _make_line(wanted: Letters, side: Expression) -> Equation:
+    slots = tuple(Index(letter, span=side.span) for letter in sorted(wanted))
+    return Equation(Tensor("=", slots, span=side.span) if slots else Name("=", span=side.span), "return", side, span=side.span)
+
+
+# A slip in slots is mended, so that the sums of the line are judged too.
+def _check(line: Equation, defined: _Defined, known: Context, spoken: Letters) -> list[Finding]:
+    left, plain, loops = line.left, _Explicit(line.left, line.right).explain(), frozenset({*known.fixed, *spoken})
+    if isinstance(left, Tensor) and _is_doubled(left):
+        left = _drop_doubled(left, frozenset(slot_letters(left)))
+    names = {x.name: Definition(None, x.span, "tensor") for x in subexpressions(plain) if isinstance(x, Tensor | Name)}
+    explicit, definitions = replace(line, left=left, right=plain), {**names, **defined}
+    findings = check_line(explicit, definitions, known.legend, loops)
+    if findings and all(finding.code in _OF_SLOTS for finding in findings):
+        mended = _mend(plain, definitions, {finding.span for finding in findings})
+        silent = {name: replace(definition, slots=None) for name, definition in definitions.items()}
+        findings += check_line(replace(explicit, right=mended), silent, known.legend, loops)
+    return findings
+
+
+# With the slots that it lacks.
+def _mend(e: Expression, defined: _Defined, wrong: set[Span]) -> Expression:
+    if isinstance(e, Tensor | Name) and e.span in wrong and (slots := defined[e.name].slots):
+        more = tuple(slot for slot in open_groups(slots) if isinstance(slot, Index) and slot.letter not in axes_of(e))
+        return Tensor(e.name, slots_of(e) + more, span=e.span)
+    return rebuild(e, lambda child: _mend(child, defined, wrong))
+
+
+# `t` and `\bar{t}` may be one index.
+def _find_doubtful(line: Line) -> set[str]:
+    return find_ambiguous({axis for x in line.tensors for axis in map(axis_of, slot_letters(x))})
+
+
+def _keep_slots(left: Tensor | Name, letters: Letters) -> Tensor | Name:
+    groups = (replace(x, members=_keep(x.members, letters)) if isinstance(x, Group) else x for x in slots_of(left))
+    slots = _keep(groups, letters)
+    return Tensor(left.name, slots, span=left.span) if slots else Name(left.name, span=left.span)
+
+
+def _keep(slots: Iterable[Expression], letters: Letters) -> tuple[Expression, ...]:
+    return tuple(slot for slot in slots if not isinstance(slot, Index) or slot.letter in letters)
+
+
+# No definition, but a fact about some elements: a value that is chosen, `w = 2 n_j`, or `G_t = g_i`; elements of one tensor
+# that are proportional, `x_{nk} = c x_{nj}`; a tensor that does not depend on all its indices, `V_{ijab} = V_{ab}`.
+def _is_statement(left: Expression, right: Expression) -> bool:
+    tensors = [x for x in subexpressions(right) if isinstance(x, Tensor)]
+    if isinstance(left, Name):
+        letters = Counter(index.letter for tensor in tensors for index in indices_in(tensor))
+        return not any(isinstance(x, Apply) and x.indices for x in subexpressions(right)) and set(letters.values()) <= {1}
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        ours, theirs = find_free(left), find_free(right)
+        return ours < theirs or not ours & theirs or (left.name[0] == right.name[0] and theirs < ours)
+    if isinstance(right, Apply) and right.indices and left in right.arguments:  # `z_i = \max_i z_i`
+        return True
+    alike = [x for x in tensors if isinstance(left, Tensor) and x.name == left.name and find_free(x) != find_free(left)]
+    return isinstance(right, Product) and bool(alike) and all(x in alike or len(x.slots) < 2 for x in tensors)
+
+
+# ------------------------------------------------------------------------------------------------- what is left unsaid
+
+
+class _Explicit:
+    """The right side of a line, with what it leaves unsaid written out."""
+
+    def __init__(self, left: Tensor | Name, right: Expression) -> None:
+        self.right, self.wanted = right, frozenset(slot_letters(left)) if isinstance(left, Tensor) else frozenset[str]()
+        slots = [slot for x in _list_outer(right) for slot in open_groups(x.slots)]
+        self.carried = frozenset(slot.letter for slot in slots if isinstance(slot, Index))
+
+    def explain(self) -> Expression:
+        """Returns the right side. A bare name among its terms may be a tensor: `… + ε`."""
+        e = self.right
+        if isinstance(e, Sum):
+            e = replace(e, terms=tuple(self.stand_for(x, self.wanted) if isinstance(x, Name) else x for x in e.terms))
+        return self.write(e, self.wanted)
+
+    def stand_for(self, e: Expression, letters: Letters) -> Expression:
+        slots = tuple(Index(letter, span=e.span) for letter in sorted(letters))
+        name = e.name if isinstance(e, Name | Apply) else "·"
+        return Tensor(f"{name}·", slots, span=e.span) if slots else Name(f"{name}·", span=e.span)
+
+    def write(self, e: Expression, wanted: Letters) -> Expression:
+        match e:
+            case Index():
+                return e if e.letter in wanted else Name(e.letter, span=e.span)
+            case Tensor():
+                return self.write_slots(e, wanted)
+            case Product() | Quotient():
+                parts = [find_free(f) for f in factors_of(e) if not _is_call(f)]
+                shared = wanted.union(*parts)
+                return rebuild(
+                    e, lambda child: self.write(child, shared if isinstance(child, Index) or _is_call(child) else wanted)
+                )
+            case Apply() if _is_call(e):
+                return self.stand_for(e, wanted)
+            case Apply(name="sum"):
+                return self.write_sum(e, wanted)
+            case _:
+                bound = frozenset(index.letter for index in e.indices) if isinstance(e, Apply) else frozenset[str]()
+                return rebuild(e, lambda child: self.write(child, wanted | bound))
+
+    # In a computed slot a letter may be a number, `x_{t + j}`, and in one that a tensor chooses, `p_{y_i}`.
+    def write_slots(self, e: Tensor, wanted: Letters) -> Expression:
+        if _is_doubled(e):
+            return _drop_doubled(e, wanted)
+
+        def number(x: Expression) -> Expression:
+            return Name(x.letter, span=x.span) if isinstance(x, Index) and x.letter not in wanted | self.carried else x
+
+        def write(slot: Expression) -> Expression:
+            several = isinstance(slot, Tensor) or sum(1 for _ in indices_in(slot)) > 1
+            return rebuild(slot, number) if several and not isinstance(slot, Index | Group) else slot
+
+        return replace(e, slots=tuple(map(write, e.slots)))
+
+    # A sum over a letter that its argument never mentions stays, and is refused. One that it may mention goes.
+    def write_sum(self, e: Apply, wanted: Letters) -> Expression:
+        letters, empty = frozenset(index.letter for index in e.indices), _find_empty(e)
+        argument = self.write(e.arguments[0], wanted | letters)
+        free = Scope({}).free(argument)
+        indices = tuple(index for index in e.indices if index.letter in free or index in empty)
+        return replace(e, indices=indices, arguments=(argument,)) if indices else argument
+
+
+# The tensors that stand neither in a slot nor in a function of the author.
+def _list_outer(e: Expression) -> Iterator[Tensor]:
+    if isinstance(e, Tensor):
+        yield e
+    elif not _is_call(e):
+        yield from (x for child in children(e) for x in _list_outer(child))
+
+
+def _is_doubled(e: Tensor) -> bool:
+    return len(set(slot_letters(e))) < len(slot_letters(e))
+
+
+# A diagonal that is meant, or a trace.
+def _drop_doubled(e: Tensor, wanted: Letters) -> Tensor | Name:
+    kept = {letter for letter, count in Counter(slot_letters(e)).items() if count == 1 or letter in wanted}
+    slots = tuple(Index(letter, span=e.span) for letter in dict.fromkeys(slot_letters(e)) if letter in kept)
+    return Tensor(f"{e.name}·", slots, span=e.span) if slots else Name(f"{e.name}·", span=e.span)
+
+
+# A function of the author, or an operator of which the text does not say over what it is.
+def _is_call(e: Expression) -> bool:
+    return isinstance(e, Apply) and (e.name.endswith(OF_AUTHOR) or (not e.indices and _needs_index(e)))
+
+
+def _needs_index(e: Apply) -> bool:
+    row = primitive(e.name, False)
+    return row is None or len(e.arguments) not in row.arity
+
+
+def find_empty_sums(e: Expression) -> Iterator[Finding]:
+    r"""Yields the sums over a letter that their argument never mentions, `\sum_j x_i`, which are wrong under any legend."""
+    scope = Scope({})
+    for x in subexpressions(e):
+        if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x)):
+            scope.check_operator(replace(x, indices=tuple(empty)), frozenset(index.letter for index in x.indices))
+    yield from scope.findings
+
+
+# A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n.
+def _find_empty(e: Apply) -> list[Index]:
+    (argument,) = e.arguments
+    letters = _COMMAND.sub(" ", argument.span.text)
+    hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in subexpressions(argument))
+    return [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
+
+
+# ----------------------------------------------------------------------------------------------------------- definitions
+
+
+class _Forms:
+    """The definition of each tensor of a section: by a shape that the text states, by a line, or by all its other uses."""
+
+    def __init__(self, lines: Sequence[Line], known: Context) -> None:
+        self.known, self.lines = known, lines
+        self.by_line = self.find_definitions()
+        self.often = set[str]()  # names with a common form that three uses have, or more
+        self.common = self.find_common()
+        self.meant = {(x.left.name, *axes_of(x.left)) for x in lines if isinstance(x.left, Tensor) and self.has_other_form(x)}
+        self.bare = Counter(x.name for line in lines for x in (line.left, *line.inside) if isinstance(x, Name))
+
+    # Definitions in one form. If a factor has more slots elsewhere, the author gives the rest in words, and there is none.
+    def find_definitions(self) -> dict[str, tuple[Tensor, Line]]:
+        definitions, widest = defaultdict[str, list[tuple[Tensor, Line]]](list), dict[str, int]()
+        for x in (x for line in self.lines for x in line.tensors):
+            widest[x.name] = max(widest.get(x.name, 0), len(x.slots))
+        for line in self.lines:
+            whole = all(len(x.slots) == widest[x.name] for x in line.inside if isinstance(x, Tensor))
+            if line.defines is not None and whole:
+                definitions[line.defines.name].append((line.defines, line))
+        return {name: made[0] for name, made in definitions.items() if len({tuple(axes_of(x)) for x, _ in made}) == 1}
+
+    # The form of a tensor that no line defines, where exactly one use departs from it. A use with more slots is correct: the
+    # others may leave some out.
+    def find_common(self) -> dict[str, tuple[Tensor, Line]]:
+        left = {line.left.name for line in self.lines if isinstance(line.left, Tensor) and line.right is not None}
+        uses = defaultdict[str, dict[tuple[str, ...], list[tuple[Tensor, Line]]]](dict)
+        for line in self.lines:
+            for x in line.tensors:
+                if x.name not in left and not any(isinstance(slot, Number) for slot in x.slots):  # `W_{1f}`, `W_{2e}`
+                    uses[x.name].setdefault(tuple(axes_of(x)), []).append((x, line))
+        common = dict[str, tuple[Tensor, Line]]()
+        for name, forms in uses.items():
+            most, *few = sorted(forms.values(), key=len, reverse=True)
+            if len(few) == 1 == len(few[0]) and len(most[0][0].slots) >= len(few[0][0][0].slots):
+                common[name] = most[0]
+                self.often |= {name} if len(most) > 2 else set()
+        return common
+
+    # An equation such as `A_c = sum_l A_cl` gives a tensor a second form.
+    def has_other_form(self, line: Line) -> bool:
+        left = line.left
+        return not line.written.rebinds and any(
+            isinstance(x, Tensor) and isinstance(left, Tensor) and x.name == left.name and axes_of(x) != axes_of(left)
+            for x in line.inside
+        )
+
+    def define(self, line: Line) -> dict[str, Definition]:
+        """Returns the definitions that hold in a line: of each name with a use that agrees, or departs by a slip."""
+        defined = dict[str, Definition]()
+        names = dict.fromkeys(x.name for x in (line.left, *line.inside) if isinstance(x, Tensor | Name))
+        for name in names:
+            tensor, maker = self.find(name, line)
+            if tensor is None or (maker is line and not line.written.rebinds):
+                continue
+            uses = [x for x in (line.left, *line.inside) if isinstance(x, Tensor | Name) and x.name == name and x is not tensor]
+            uses = [x for x in uses if x is not line.left or maker is None or not line.written.rebinds]
+            slots = tensor.slots if all(self.agrees(x, tensor, line, maker) for x in uses) else None
+            place = tensor.span if maker is None else maker.place(tensor.span)
+            defined[name] = Definition(slots, place, "tensor")
+        return defined
+
+    def find(self, name: str, line: Line) -> tuple[Tensor | None, Line | None]:
+        if name in self.known.declared:
+            return self.known.declared[name], None
+        return self.by_line.get(name) or self.common.get(name) or (None, None)
+
+    # Other letters may be another tensor, and a form that is meant is no slip.
+    def agrees(self, x: Tensor | Name, tensor: Tensor, line: Line, maker: Line | None) -> bool:
+        here, there = axes_of(x), axes_of(tensor)
+        if len(slots_of(x)) == len(tensor.slots):
+            merged = any(isinstance(slot, Group) for slot in (*slots_of(x), *tensor.slots))
+            permuted = sorted(here) == sorted(there) and "(" not in x.span.text  # a group may have any order
+            return (merged or permuted) and (x.name, *here) not in self.meant
+        dropped = {i for i in there if here.count(i) < there.count(i)}
+        added = {i for i in here if there.count(i) < here.count(i)}
+        around = {i for y in line.tensors if y.name != x.name or line.written.rebinds for i in axes_of(y)}
+        stated = x.name in self.known.declared and line.right is not None and x is not line.left
+        others = [y for y in line.tensors if y is not tensor and y.name in {*self.by_line, *self.common, *self.known.declared}]
+        alone = sum(bool(added & set(axes_of(y))) for y in others if y.name == x.name or y is not line.left) <= 1
+        if maker is not None and (dropped | added) & set(map(axis_of, maker.unbalanced)):
+            return False
+        is_slip = bool(dropped & around and not added) or bool(added and not dropped and ((alone and added & around) or stated))
+        few, many = sorted((len(slots_of(x)), len(tensor.slots)))
+        plain = (
+            x.name in {*self.known.declared, *self.often}
+            or (few > 1 and many > 2)
+            or (few == 0 and many > 1 and self.bare[x.name] == 1)
+        )
+        return is_slip and plain and len(here) != len(there) and (x.name, *here) not in self.meant
+
+
+def axes_of(x: Tensor | Name) -> list[str]:
+    """Returns the axes of the letters in the slots of a tensor."""
+    return [axis_of(letter) for letter in slot_letters(x)] if isinstance(x, Tensor) else []
+
+
+# ----------------------------------------------------------------------------------------------------------------- masks
+
+
+def _judge_masks(line: Line, lines: Sequence[Line]) -> Iterator[Finding]:
+    left, right = line.left, line.right
+    if not isinstance(left, Tensor) or right is None:
+        return
+    keys = _find_keys(left.name, lines) or [i for i in slot_letters(left) if i.endswith("'")]
+    queries = [i for i in slot_letters(left) if keys[:1] != [i] and axis_of(i) == axis_of(keys[0])] if keys else []
+    if len(set(keys)) != 1 or len(queries) != 1 or keys[0] not in slot_letters(left):
+        return
+    key, query = keys[0], queries[0]
+    if isinstance(right, Apply) and right.name == "where" and [_find_mask(right, query, key, n) for n in (0, 1)] == [0, -1]:
+        message = f"the mask lets `{query}` see the positions `{key}` after it, and hides those before"
+        yield Finding("E501", message, right.span, (), f"0 where `{key} <= {query}`, -inf where `{key} > {query}`")
+    if isinstance(right, Number) and right.value == 0 and _hides_past(line.place(right.span), query, key):
+        message = f"`{left.name}` is zero where `{key}` is before `{query}`: it hides the past"
+        yield Finding("E501", message, left.span, (), f"zero for `{key} > {query}`")
+
+
+# The indices over which the weights that a tensor is, or of which it is a part, add up to one.
+def _find_keys(name: str, lines: Sequence[Line]) -> list[str]:
+    softmax = [(line, x) for line in lines for x in line.inside if isinstance(x, Apply) and x.name == "Sm" and x.indices]
+    return [
+        x.indices[0].letter
+        for line, x in softmax
+        if (isinstance(line.left, Tensor) and line.left.name == name)
+        or any(isinstance(y, Tensor) and y.name == name for y in subexpressions(x))
+    ]
+
+
+# 0 where the mask shows a key after its query, or before it, and -1 where it hides that.
+def _find_mask(mask: Apply, query: str, key: str, before: int) -> float | None:
+    try:
+        value = Stated({}, {}).number(mask, {query: before, key: 1 - before})
+    except EinformerError:
+        return None
+    return -1.0 if value == -float("inf") else float(value)
+
+
+def _hides_past(zero: Span, query: str, key: str) -> bool:
+    condition = _CONDITION.match(zero.source.text, zero.end)
+    if condition is None or {condition["first"], condition["second"]} != {query, key}:
+        return False
+    return (condition["sign"] in _LESS) == (condition["first"] == key)
+
+
+# --------------------------------------------------------------------------------------------------------------- letters
+
+
+def is_left(e: Expression) -> bool:
+    """Returns whether e can be the left side of a definition: a name, with letters and groups of letters."""
+    return isinstance(e, Name) or (isinstance(e, Tensor) and all(isinstance(x, Index) for x in open_groups(e.slots)))
+
+
+def regroup(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    """Rewrites the notes' `u_{bsd} = y_{bs(ea)}` as `u_{bs(ea)} = y_{bsea}` (R4)."""
+    if not (isinstance(left, Tensor) and isinstance(right, Tensor) and all(isinstance(slot, Index) for slot in left.slots)):
+        return left, right
+    groups = [slot for slot in right.slots if isinstance(slot, Group)]
+    merged = [slot for slot in left.slots if slot not in right.slots]
+    if len(groups) != 1 or len(merged) != 1 or len(left.slots) != len(right.slots) or merged[0] in groups[0].members:
+        return left, right
+    slots = [groups[0] if slot is merged[0] else slot for slot in left.slots]
+    return replace(left, slots=tuple(slots)), replace(right, slots=tuple(open_groups(right.slots)))
+
+
+def has_index(e: Expression) -> bool:
+    """Returns whether a tensor in e has an index."""
+    return any(isinstance(x, Tensor) for x in subexpressions(e))
+
+
+def find_free(e: Expression) -> Letters:
+    """Returns the indices that nothing in e sums."""
+    match e:
+        case Tensor():
+            return frozenset(index.letter for index in indices_in(e))
+        case Index():
+            return frozenset()
+        case Product() | Quotient():
+            having = [(find_free(f), {index.letter for index in indices_in(f)}) for f in factors_of(e)]
+            return frozenset(i for own, _ in having for i in own if sum(i in letters for _, letters in having) == 1)
+        case Apply() if e.indices:
+            bound, inside = frozenset(i.letter for i in e.indices), frozenset[str]().union(*map(find_free, e.arguments))
+            row = primitive(e.name, True)
+            return inside - bound if row is not None and row.kind == "reducing" else inside | bound
+        case _:
+            return frozenset[str]().union(*map(find_free, children(e)))
