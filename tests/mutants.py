@@ -774,6 +774,11 @@ MUTANTS = (
         "conventions.py::test_a_turn_that_begins_with_an_input_has_fewer_gradients[a layer in a loop]",
     ),
     _mutant(
+        "a sum over one number is a product of matrices", "interpreters/count/rules.py",
+        'apart = plan == "notation" and self.sums_nothing(pair)', "apart = False",
+        "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--S]",
+    ),
+    _mutant(
         "a linear map is multiplied in any order", "interpreters/count/rules.py",
         'contraction.map_product() if paired or plan == "fast" else contraction', "contraction",
         "conventions.py::test_a_scaled_input_has_a_gradient_where_a_plan_scales_it[fast]",

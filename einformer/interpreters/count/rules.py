@@ -516,8 +516,13 @@ class _Rules(Generic[N]):
                 chosen = tuple(c for c in contraction.chosen if not plan or paired == {c.letter, *c.along})
                 product = contraction.map_product() if paired or plan == "fast" else contraction
                 for pair in list_pairs(replace(product, chosen=chosen, paired=paired), self.sizes.estimate):
-                    if not (self.convention.logits == "none" and self.is_logits(pair)):
+                    apart = plan == "notation" and self.sums_nothing(pair)
+                    if not apart and not (self.convention.logits == "none" and self.is_logits(pair)):
                         yield pair
+
+    # Over axes of one number einsum multiplies element by element.
+    def sums_nothing(self, pair: Pair) -> bool:
+        return all(self.sizes.length(letter) == 1 for letter in pair.letters - pair.output)
 
     # Decoding keeps the state, and takes each step.
     def runs_by_chunks(self, contraction: Contraction) -> bool:
