@@ -292,6 +292,17 @@ def test_a_block_is_proposed_with_the_scalars_of_the_library() -> None:
     assert found.output == pytest.approx(x / np.sqrt((x**2).mean(axis=1, keepdims=True) + 1e-5))
 
 
+def test_a_block_is_proposed_with_the_sizes_that_equations_read() -> None:
+    """`E` is the size of e where an equation reads it; else the library's letter stands, H."""
+    note = "$$k_{se} = z_{sd} W_{de}$$\n\n$$y_{s} = \\frac{\\sum_e k_{se}}{\\sqrt{E}}$$\n"
+    with pytest.raises(EinformerError, match="E806") as error:
+        specification(note)
+    block = error.value.findings[0].fix.partition("\n\n")[2]
+    found = trial(specification(f"{block}\n\n{note}"), {"S": 5, "D": 3, "E": 2}, 0)
+    z, weight = found.tensors["z_sd"], found.tensors["W_de"]
+    assert found.output == pytest.approx((z @ weight).sum(axis=1) / np.sqrt(2))
+
+
 def test_words_alone_are_no_program() -> None:
     with pytest.raises(EinformerError, match="E806"):
         specification("Words and $x_{bs}$.\n")
