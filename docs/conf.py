@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 from einformer.language.primitives import NAMES
 
 sys.path.append(str(Path(__file__).parent))
-from generate import write_architectures
+from generate import write_pages
 
 project = "einformer"
 author = "The einformer authors"
@@ -25,9 +25,10 @@ html_theme = "furo"
 html_title = "einformer"
 _mathjax = find_spec("sphinx-mathjax-offline")  # a package of files, of which the site needs one
 assert _mathjax is not None
-html_static_path = ["style.css", str(Path(str(_mathjax.origin)).parent / "static" / "mathjax" / "tex-svg.js")]
+html_static_path = ["style.css", "tables.js", str(Path(str(_mathjax.origin)).parent / "static" / "mathjax" / "tex-svg.js")]
 mathjax_path = "tex-svg.js"
 html_css_files = ["style.css"]
+html_js_files = ["tables.js"]
 
 
 class EinformerLexer(RegexLexer):
@@ -65,12 +66,7 @@ def list_modules(app: Sphinx) -> None:
     (Path(app.srcdir) / "modules.md").write_text("\n".join(lines), encoding="utf-8")
 
 
-def write_pages(app: Sphinx) -> None:
-    """Write the pages of architectures."""
-    write_architectures(Path(app.srcdir) / "architectures")
-
-
 def setup(app: Sphinx) -> None:
     app.add_lexer("einformer", EinformerLexer)
     app.connect("builder-inited", list_modules)
-    app.connect("builder-inited", write_pages)
+    app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))

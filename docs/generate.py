@@ -1,7 +1,7 @@
 """Writes the pages that are made of data: errors, claims, errata, equations, sources, models, matrices, architectures."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -121,13 +121,13 @@ def claims() -> str:
     return "\n".join(parts)
 
 
-COLUMNS = ("claim", "place", "what of", "printed", "verdict", "derived")
+COLUMNS = ("verdict", "claim", "what of", "printed", "derived", "place")
 
 
 def _claim(verdict: Verdict) -> tuple[str, ...]:
     claim = verdict.claim
     derived = f"`{verdict.derived}`" if verdict.found else verdict.derived
-    return claim.id, claim.place, claim.says, f"`{claim.printed}`", verdict.outcome, derived
+    return verdict.outcome, claim.id, claim.says, f"`{claim.printed}`", derived, claim.place
 
 
 def _cell(text: str) -> str:
@@ -446,19 +446,22 @@ def _code(text: str) -> str:
     return f"`{text}`"
 
 
-def write_architectures(folder: Path) -> None:
+PAGES: Mapping[str, Callable[[], str]] = {
+    "errors": errors,
+    "claims": claims,
+    "errata": errata,
+    "equations": equations,
+    "sources": sources,
+    "models": models,
+    "matrices": matrices,
+}
+
+
+def write_pages(folder: Path) -> None:
     """The pages that are made when the site is built, and not committed."""
-    folder.mkdir(exist_ok=True)
-    for name, page in architectures().items():
+    (folder / "architectures").mkdir(exist_ok=True)
+    made = {name: make() for name, make in PAGES.items()}
+    for name, page in (made | {f"architectures/{name}": page for name, page in architectures().items()}).items():
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
-    (folder / "attention.svg").write_text(load("minimal")["Attention"].draw(width=860), encoding="utf-8")  # of the first page
-
-
-if __name__ == "__main__":
-    (HERE / "equations.md").write_text(equations(), encoding="utf-8")
-    (HERE / "errors.md").write_text(errors(), encoding="utf-8")
-    (HERE / "claims.md").write_text(claims(), encoding="utf-8")
-    (HERE / "errata.md").write_text(errata(), encoding="utf-8")
-    (HERE / "sources.md").write_text(sources(), encoding="utf-8")
-    (HERE / "models.md").write_text(models(), encoding="utf-8")
-    (HERE / "matrices.md").write_text(matrices(), encoding="utf-8")
+    picture = load("minimal")["Attention"].draw(width=860)
+    (folder / "architectures" / "attention.svg").write_text(picture, encoding="utf-8")  # of the first page

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sysconfig
 from collections.abc import Iterator
@@ -19,13 +20,20 @@ from einformer.errors import Finding, Source
 from tests.refusals import findings_of
 
 ROOT = Path(__file__).parents[1]
-# errors.md and claims.md are made of data, and tested with it.
-MADE = {"errors.md", "claims.md"}
+# Made of data when the site is built, and tested with it.
+MADE = {f"{name}.md" for name in ("errors", "claims", "errata", "equations", "sources", "models", "matrices", "modules")}
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in MADE),
 ]
+
+
+def make_page(name: str) -> str:
+    """A page that the site makes of data."""
+    return str(runpy.run_path(str(ROOT / "docs" / "generate.py"))[name]())
+
+
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence) *$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.ein):")
 _CODE = re.compile(r"# (E\d{3})$")

@@ -6,7 +6,6 @@ import functools
 import json
 import math
 import re
-import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from einformer.cli import main
 from einformer.notes import errata as notes
 from einformer.notes.equality import Setting, holds
 from einformer.notes.errata import Erratum, Verdict, judge
+from tests.examples import make_page
 
 ROOT = Path(__file__).parents[1]
 ERRATA = {erratum.id: erratum for erratum in notes.errata()}
@@ -38,11 +38,6 @@ def test_the_verdicts(golden: Callable[[str, str], None]) -> None:
     rows = ((name, verdict(name)) for name in ERRATA)
     table = [f"{name} | {v.erratum.kind} | {v.outcome} | {v.printed} | {v.corrected}" for name, v in rows]
     golden("errata.txt", "\n".join(table) + "\n")
-
-
-def test_the_page_is_made_of_the_errata() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "generate.py"))["errata"]()
-    assert (ROOT / "docs" / "errata.md").read_text(encoding="utf-8") == made, "python docs/generate.py"
 
 
 @pytest.mark.parametrize(
@@ -73,19 +68,23 @@ def test_each_check_demonstrates_its_row() -> None:
 # ------------------------------------------------------------------------------------------------- numbers of the page
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?!\w)")
-PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
 ENTRY = re.compile(
     r"^### (S\d+-E\d+)\n\n(.*?) \(\w+, ([\w ]+)\): (.*?)\n\n((?:\|[^\n]*\n)+)(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL
 )
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return make_page("errata")
 
 
 def numbers(text: object) -> set[float]:
     return set(map(float, NUMBER.findall(str(text))))
 
 
-def test_every_number_of_an_entry_is_computed() -> None:
+def test_every_number_of_an_entry_is_computed(page: str) -> None:
     """Found just now, given to what was computed, or quoted from the document; places and numbers of entries apart."""
-    entries = ENTRY.findall(PAGE)
+    entries = ENTRY.findall(page)
     assert [name for name, *_ in entries] == list(ERRATA)
     strange = dict[str, set[float]]()
     for name, _, outcome, says, table, rest in entries:
@@ -98,9 +97,9 @@ def test_every_number_of_an_entry_is_computed() -> None:
     assert [f"{name}: {sorted(each)}" for name, each in strange.items() if each] == []
 
 
-def test_every_number_beside_the_entries_is_computed() -> None:
+def test_every_number_beside_the_entries_is_computed(page: str) -> None:
     """How many rows there are, and the worked example, by NumPy."""
-    head = PAGE.partition("## S000")[0]
+    head = page.partition("## S000")[0]
     checked = sum(bool(row.check) for row in ERRATA.values())
     assert numbers(head) == {len(ERRATA), checked, len(ERRATA) - checked}
     q, k, v = (np.array(EXAMPLE[name]) for name in "qkv")
@@ -108,7 +107,7 @@ def test_every_number_beside_the_entries_is_computed() -> None:
     for scores in (k @ q, k @ q / np.sqrt(2)):
         weights = np.exp(scores) / np.exp(scores).sum()
         computed |= {round(float(number), 4) for number in (*scores, *weights, *(weights @ v))}
-    rows = [line.split(" | ") for line in PAGE.partition("## The worked example")[2].split("\n") if line.startswith("| ")]
+    rows = [line.split(" | ") for line in page.partition("## The worked example")[2].split("\n") if line.startswith("| ")]
     assert len(rows) == 5
     assert {number for row in rows for cell in row[2:] for number in numbers(cell)} == computed
 

@@ -7,7 +7,6 @@ import functools
 import itertools
 import json
 import re
-import runpy
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ from einformer.notes.references import Reference, documents, references, rows
 from einformer.objects import Model
 from tests import arrays
 from tests.arrays import Array
-from tests.examples import ROOT
+from tests.examples import ROOT, make_page
 
 STATUSES = {"a line", "in other words", "computed", "a test", "nothing"}
 VERDICTS = {"holds", "holds to leading order", "does not hold", "contradicts itself"}
@@ -134,9 +133,10 @@ def test_source_takes_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\n    L: int = 48 " in out
 
 
-def test_the_page_is_made_of_the_entries() -> None:
-    made = runpy.run_path(str(ROOT / "docs" / "generate.py"))["equations"]()
-    assert (ROOT / "docs" / "equations.md").read_text(encoding="utf-8") == made, "python docs/generate.py"
+def test_the_page_has_each_entry() -> None:
+    page = make_page("equations")
+    assert len(re.findall("^: ", page, re.M)) == sum(len(rows(document)) for document in documents())
+    assert re.findall("^## (.*)$", page, re.M) == list(documents())
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
