@@ -15,9 +15,10 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Equation, Layer, Loop, Number, Scalar, Spec
 from einformer.language.walk import statements
 
-# By what two axes are the same one, the surest first: size and letter, size, what is said of them, letter.
+# By what two axes are the same one, the surest first: size and letter, size and remark, size, remark, letter.
 _RULES: tuple[Callable[[Axis], str], ...] = (
     lambda axis: f"{show(axis.size)} {axis.letter}",
+    lambda axis: axis.comment and f"{show(axis.size)} {axis.comment}",
     lambda axis: show(axis.size),
     lambda axis: axis.comment,
     lambda axis: axis.letter,
@@ -25,13 +26,14 @@ _RULES: tuple[Callable[[Axis], str], ...] = (
 
 
 def same_axes(one: Spec, other: Spec) -> dict[str, str]:
-    """Maps the letters of the axes of `other` to those of `one`. An axis that `one` lacks keeps a letter of its own."""
+    """Maps the letters of the axes of `other` to those of `one`, in order. What `one` lacks keeps a letter of its own."""
     letters: dict[str, str] = {}
     for rule in _RULES:
-        free = {rule(axis): axis.letter for axis in reversed(one.axes) if axis.letter not in letters.values()}
-        for axis in other.axes:
-            if axis.letter not in letters and rule(axis) and rule(axis) in free:
-                letters[axis.letter] = free.pop(rule(axis))
+        free = [axis for axis in one.axes if axis.letter not in letters.values()]
+        for axis in (axis for axis in other.axes if axis.letter not in letters and rule(axis)):
+            if same := next((x for x in free if rule(x) == rule(axis)), None):
+                letters[axis.letter] = same.letter
+                free.remove(same)
     used = {axis.letter for axis in one.axes}
     return {axis.letter: axis.letter + "°" * (axis.letter in used) for axis in other.axes} | letters
 
