@@ -1217,6 +1217,11 @@ MUTANTS = (
         "parallel.py::test_two_processes_compute_alike_start_alike_and_drop_apart",
     ),
     _mutant(
+        "a stage saves its weights under paths of its own", "interpreters/torch/checkpoints.py",
+        "yield from ((module.find_whole(path), view) for path, view in list_views(module))", "yield from list_views(module)",
+        "ranks.py::test_stages_save_one_checkpoint_of_the_whole_model[2]",
+    ),
+    _mutant(
         "an error of one rank is its own", "interpreters/torch/ranks.py",
         "    if failed:\n", "    if failed and error:\n",
         "ranks.py::test_what_one_rank_does_wrong_is_an_error_on_all",

@@ -24,6 +24,7 @@ from einformer.huggingface.weights import Piece
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules
+from einformer.interpreters.torch.checkpoints import list_tensors
 from einformer.interpreters.torch.plan import INITIALISATIONS
 from einformer.objects import Model
 from einformer.program.sharding import Sharding
@@ -506,6 +507,52 @@ def test_training_goes_on_from_a_checkpoint_on_another_mesh_and_on_none(tmp_path
     weights = advance(module, optimizer, whole)
     for path, weight in train_alone(3).items():
         assert_near(weights[path], weight, path)
+
+
+def step_by_tenths(name: str, mesh: str = "", shard: str = "") -> tuple[Any, torch.optim.Optimizer]:
+    """A module after a step in which each gradient is a tenth of its weight."""
+    torch.manual_seed(5)
+    named: dict[str, Any] = {"mesh": mesh, "shard": shard} if mesh else {}
+    module: Any = bound(name).build(dtype=torch.float64, **named)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=0.01)
+    for parameter in module.parameters():
+        parameter.grad = parameter.detach() / 10
+    optimizer.step()
+    return module, optimizer
+
+
+STAGES = [
+    (2, "llama", "pp=2", "pp: l"),
+    (4, "gemma3", "pp=2,tp=2", "pp: l; tp: g f v"),  # E is tied: two stages have it
+    (4, "mixtral", "pp=2,tp=2", "pp: l; tp: g x v"),
+]
+
+
+def save_stages(folder: Path) -> None:
+    for count, name, mesh, shard in STAGES:
+        if count == dist.get_world_size():
+            module, optimizer = step_by_tenths(name, mesh, shard)
+            before = {path: tensor.clone() for path, tensor in list_tensors(module, optimizer)}
+            module.save_checkpoint(folder / name, optimizer)
+            module, optimizer = step_by_tenths(name, mesh, shard)
+            torch.nn.init.zeros_(next(module.parameters()))
+            module.load_checkpoint(folder / name, optimizer)
+            for path, tensor in list_tensors(module, optimizer):
+                assert torch.equal(tensor, before[path]), path
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_stages_save_one_checkpoint_of_the_whole_model(count: int, tmp_path: Path) -> None:
+    in_processes(count, tmp_path, save_stages, tmp_path)
+    for ranks, name, *_ in STAGES:
+        if ranks == count:
+            module, optimizer = step_by_tenths(name)
+            wanted = {path: tensor.clone() for path, tensor in list_tensors(module, optimizer)}
+            other: Any = bound(name).build(dtype=torch.float64)
+            fresh = torch.optim.AdamW(other.parameters(), lr=0.01)
+            other.load_checkpoint(tmp_path / name, fresh)
+            for path, tensor in list_tensors(other, fresh):
+                assert_near(tensor, wanted[path], path)
 
 
 def die_while_saving(folder: Path) -> None:

@@ -23,6 +23,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from einformer.errors import fail
+from einformer.interpreters.torch.ranks import list_paths
 from einformer.interpreters.torch.views import list_views
 
 Optimizer = torch.optim.Optimizer
@@ -35,7 +36,8 @@ def save(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
     module.do_alone(lambda: _make_room(folder, unfinished))
     tensors = {path: _place(module, path, tensor) for path, tensor in list_tensors(module, optimizer)}
     work = functools.partial(state_dict_saver.save, tensors, checkpoint_id=unfinished)
-    module.meet(lambda: _exchange(module, work, "E801", f"`{unfinished}` cannot be written"), sorted(tensors), everywhere=True)
+    told = sorted(tensors) if module.recipe.piped is None else []  # stages have weights of their own
+    module.meet(lambda: _exchange(module, work, "E801", f"`{unfinished}` cannot be written"), told, everywhere=True)
     module.do_alone(lambda: os.replace(unfinished, folder))
 
 
@@ -53,13 +55,13 @@ def load(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
 
 
 def list_tensors(module: Any, optimizer: Optimizer | None) -> Iterator[tuple[str, Tensor]]:
-    """The weights by path, and the state of an optimizer of each; a number of a parameter stands under each weight in it."""
-    yield from list_views(module)
+    """The weights by their paths in the whole model, and what an optimizer has of each; a number stands under each weight."""
+    yield from ((module.find_whole(path), view) for path, view in list_views(module))
     state = {} if optimizer is None else optimizer.state
     shapes = {name: value.shape for own in state.values() for name, value in own.items() if isinstance(value, Tensor)}
     for name, shape in sorted(shapes.items()):
         for path, view in list_views(module, functools.partial(_spread, state, name)):
-            yield f"{STATE}{path}.{name}", view if shape else view[(0,) * view.dim()]
+            yield f"{STATE}{module.find_whole(path)}.{name}", view if shape else view[(0,) * view.dim()]
 
 
 def _spread(state: Mapping[Tensor, Mapping[str, Tensor]], name: str, parameter: Tensor) -> Tensor | None:
@@ -68,11 +70,13 @@ def _spread(state: Mapping[Tensor, Mapping[str, Tensor]], name: str, parameter: 
 
 
 def _place(module: Any, path: str, tensor: Tensor) -> Tensor:
-    if module.mesh is None:
+    stages = () if module.recipe.piped is None else (module.recipe.piped.axis,)
+    names = () if module.mesh is None else tuple(axis for axis in module.mesh.mesh_dim_names if axis not in stages)
+    if not names:
         return tensor.contiguous()
     axes = {axis: dim for dim, axis in find_dims(module, path).items() if tensor.dim()}
-    placements = [Shard(axes[axis]) if axis in axes else Replicate() for axis in module.mesh.mesh_dim_names]
-    return DTensor.from_local(tensor.contiguous(), module.mesh, placements, run_check=False)
+    placements = [Shard(axes[axis]) if axis in axes else Replicate() for axis in names]
+    return DTensor.from_local(tensor.contiguous(), module.mesh[names] if stages else module.mesh, placements, run_check=False)
 
 
 def find_dims(module: Any, path: str) -> Mapping[int, str]:
@@ -119,7 +123,8 @@ def _prepare(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> 
         _make_state(module, optimizer, shapes)
     wanted = {path: _find_shape(module, path, tensor) for path, tensor in list_tensors(module, optimizer)}
     missing = [f"`{path}`" for path in wanted if path not in shapes]
-    extra = [f"`{path}`" for path in shapes if path not in wanted and not path.startswith(STATE)]
+    others = set() if module.recipe.piped is None else list_paths(module.recipe.piped.whole)  # of other stages
+    extra = [f"`{path}`" for path in shapes if path not in others.union(wanted) and not path.startswith(STATE)]
     if missing or extra:
         facts = [f"missing: {path}" for path in missing] + [f"read by no weight: {path}" for path in extra]
         raise fail("E704", f"`{folder}` holds another model", facts=facts[:20], fix="the model that was saved")

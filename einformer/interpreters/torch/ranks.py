@@ -205,7 +205,7 @@ class Parts:
         """
         if torch.compiler.is_compiling():
             return work()
-        if everywhere:
+        if everywhere and self.zero:
             self.refuse_files()
         axes = [*self.together, *dict.fromkeys(axis for _, axis in self.sharding.in_weights)]
         return agree_over(self.mesh, dict(self.sharding.mesh) if everywhere else axes, work, lambda _: told)
