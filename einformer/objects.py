@@ -425,19 +425,27 @@ class Model:
 
     @_naming_all_missing
     def exchanges(
-        self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast", **sizes: int
+        self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast", zero: int | None = None, **sizes: int
     ) -> tuple[Exchange[int], ...]:
         """Returns the collectives of a training step on each rank of a mesh, by layer: how often, over how many numbers.
 
-        `sizes` are those of all ranks together. The gradients of weights that ranks of the batch average are not among them.
-        Raises EinformerError E601, E603 to E605, E741 to E744.
+        `sizes` are those of all ranks together. With a stage of `zero`, 0 to 3, what ranks of the batch exchange of weights and
+        their gradients is among them, all weights together. Raises EinformerError E601, E603 to E605, E741 to E744.
         """
-        from einformer.interpreters.count.exchanges import list_exchanges
+        from einformer.interpreters.count import rules
+        from einformer.interpreters.count.exchanges import list_exchanges, list_state
         from einformer.interpreters.count.numbers import Numbers
+        from einformer.program.sharding import refuse_zero
 
         legend, sharding = self._at(sizes, mesh, shard)
         functions, ranks = self._lower_for_rank(sharding, plan), dict(sharding.mesh)
-        return list_exchanges(functions, self.spec.name, Numbers(legend), sharding, ranks)
+        rows = list_exchanges(functions, self.spec.name, Numbers(legend), sharding, ranks)
+        if zero is None:
+            return rows
+        refuse_zero(2 if zero == 1 else zero, sharding)  # of the first stage the optimiser alone shares state
+        held = Numbers(legend, shares=sharding.shares)
+        weights = rules.count_weights(self.spec.tree, self.spec.name, held)
+        return *rows, *list_state(self.spec.name, weights, held, sharding, ranks, zero)
 
     def exchange_formulas(
         self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast"

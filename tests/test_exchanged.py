@@ -38,6 +38,7 @@ NAMES = {
     "allgather_": "all-gather",
     "_reduce_scatter_base_": "reduce-scatter",
     "alltoall_base_": "all-to-all",
+    "_allgather_base_": "all-gather",
 }
 
 
@@ -57,7 +58,7 @@ class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if func.namespace == "c10d":
             name = func._schema.name.removeprefix("c10d::")
-            tensors = args[1] if name in ("allgather_", "_reduce_scatter_base_", "alltoall_base_") else args[0]
+            tensors = args[0] if name == "allreduce_" else args[1]
             size = sum(x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, Tensor))
             (group,) = (x for x in args if isinstance(x, torch.ScriptObject) and "ProcessGroup" in str(x._type()))
             self.put[NAMES[name], dist.ProcessGroup.unbox(group).group_name] += size

@@ -7,6 +7,7 @@ import functools
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import einformer
 from einformer import EinformerError
 from tests.oracles.ranks import Whole, assert_near, list_gradients, read
 from tests.small import PLANS
+from tests.test_exchanged import Log
 from tests.test_sharding import MAPS, SENT, bound
 
 SECONDS = 120
@@ -233,6 +235,22 @@ def refuse_sharing() -> None:
         module.save_checkpoint("nowhere")
 
 
+def log_sharing() -> None:
+    """`fully_shard` puts in what is counted: gradients once, weights forward and by stage 3 backward too."""
+    model, mesh = bound("llama"), init_device_mesh("cpu", (2,), mesh_dim_names=("dp",))
+    for zero, wanted in ((3, 2), (2, 1)):
+        module: Any = model.build(mesh=mesh, shard="dp: b", dtype=torch.float64, zero=zero)
+        with Log() as log:
+            module(torch.zeros(1, 4, dtype=torch.int64)).sum().backward()
+        counted = Counter[str]()
+        for row in model.exchanges("dp=2", "dp: b", B=2, S=4, zero=zero):
+            counted[row.collective] += row.count_bytes(8)
+        put = Counter[str]()
+        for (collective, _), size in log.put.items():
+            put[collective] += size
+        assert put == counted == {"reduce-scatter": 8 * model.num_parameters, "all-gather": 4 * model.num_parameters * wanted}
+
+
 def do_all(works: list[Callable[[], None]]) -> None:
     for work in works:
         work()
@@ -243,6 +261,5 @@ def test_two_processes_compute_alike_start_alike_and_drop_apart(tmp_path: Path) 
     share_alike = functools.partial(agree_in_process, "llama", {"dp": 2}, "dp: b", "fast", 3)
     send = functools.partial(agree_in_process, "mixtral", {"ep": 2}, "ep: b (x)", "fast")
     stages = functools.partial(agree_in_stages, "gemma3", {"pp": 2}, "pp: l", "fast")
-    in_processes(
-        2, tmp_path, do_all, [compute_alike, share_alike, send, stages, start_alike, drop_alike, drop_apart, refuse_sharing]
-    )
+    same = [compute_alike, share_alike, send, stages, start_alike]
+    in_processes(2, tmp_path, do_all, [*same, drop_alike, drop_apart, refuse_sharing, log_sharing])

@@ -17,7 +17,7 @@ from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Device, Precision, Work
 from einformer.interpreters.count.derived import find_own_letters
-from einformer.interpreters.count.exchanges import STATE, Exchange, find_traffic, list_exchanges
+from einformer.interpreters.count.exchanges import Exchange, find_traffic, list_exchanges, list_state
 from einformer.interpreters.count.numbers import Numbers, count_logits
 from einformer.interpreters.count.roofline import EXACT, PREFILL
 from einformer.interpreters.count.rules import Recompute, WeightCount
@@ -210,14 +210,10 @@ class Pricing:
 
     # What ranks of the batch send: gradients, and weights that they share.
     def _list_gradients(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[Sent]:
-        precision = self.step.precision
-        for axis in sorted(sharding.rows):
-            split = {letter for letter, over in sharding.in_weights if over == axis}
-            weights = [count for count in self._weights(numbers) if split.isdisjoint(count.letters)]
-            held = rules.count_on_one_device(weights, numbers)
-            for collective, phase in STATE[zero]:
-                whole = held * (precision.gradients if phase == "gradients" else precision.parameters)
-                yield Sent(axis, collective, phase, whole // dict(sharding.mesh)[axis] if collective == "all-gather" else whole)
+        precision, ranks = self.step.precision, dict(sharding.mesh)
+        for row in list_state(self.model.spec.name, self._weights(numbers), numbers, sharding, ranks, zero):
+            element = precision.gradients if row.phase == "gradients" else precision.parameters
+            yield Sent(row.mesh, row.collective, row.phase, row.count_bytes(element))
 
     # The bytes that a device holds, its FLOPs, and the bytes that move in its memory, for each way to recompute.
     def _count_training(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[tuple[Recompute, Counted]]:

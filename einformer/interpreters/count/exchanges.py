@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, cast
 
-from einformer.interpreters.count.rules import N, Sizes, product, total
+from einformer.interpreters.count.rules import N, Sizes, WeightCount, count_on_one_device, product, total
 from einformer.language import tree
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
@@ -103,6 +103,19 @@ def list_exchanges(
         )
         for key, all_ in times.items()
     )
+
+
+def list_state(
+    name: str, weights: Iterable[WeightCount[N]], sizes: Sizes[N], sharding: Sharding, ranks: Mapping[str, N], zero: int
+) -> Iterator[Exchange[N]]:
+    """Yields what ranks of the batch exchange once in a step: gradients, and weights that they share by a stage of ZeRO."""
+    trained = [count for count in weights if count.trained]
+    for axis in sorted(sharding.rows):
+        split = {letter for letter, over in sharding.in_weights if over == axis}
+        held = count_on_one_device([count for count in trained if split.isdisjoint(count.letters)], sizes)
+        for collective, phase in STATE[zero]:
+            numbers = cast("N", sizes.divide(held, ranks[axis])) if collective == "all-gather" else held
+            yield Exchange(name, axis, collective, phase, (), 0, product(()), numbers, total(()))
 
 
 def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tuple[Any, Any]:
