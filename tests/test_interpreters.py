@@ -114,7 +114,12 @@ DISTINCT = {"B": 3, "S": 11, "D": 5, "A": 2, "E": 4, "V": 7}
 
 def bound_alone(form: str, sizes: dict[str, int]) -> tuple[Model, list[Array], Array]:
     """The shortest text of a form, its inputs and its value."""
-    text = alone(form)
+    return _bind_alone(form, tuple(sizes.items()))
+
+
+@functools.cache
+def _bind_alone(form: str, lengths: tuple[tuple[str, int], ...]) -> tuple[Model, list[Array], Array]:
+    text, sizes = alone(form), dict(lengths)
     bound = einformer.parse(text).bind(**{name: n for name, n in sizes.items() if name in "DAEV" and f": {name}\n" in text})
     arrays = inputs(bound, sizes)
     return bound, arrays, bound.reference(*arrays, weights=weights(bound))
