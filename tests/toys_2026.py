@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.toy_keys import EXPERTS, LINEAR, LLAMA3, MULTIPLIERS, PARTIAL, ROPE, TOKENS, YARN, grouped
+from tests.toy_keys import EXPERTS, LINEAR, LLAMA3, MULTIPLIERS, PARTIAL, ROPE, TOKENS, VOCABULARY, YARN, grouped
 
 LATENT: dict[str, Any] = {
     **TOKENS,
@@ -76,6 +76,10 @@ MIMO: dict[str, Any] = grouped(8, KINDS_IN_PART, num_attention_heads=12, num_hid
 MIMO |= {"n_routed_experts": 12, "num_experts_per_tok": 5, "moe_intermediate_size": 9, "n_group": 4, "topk_group": 2}
 INDEXED: dict[str, Any] = LATENT_EXPERTS | {"index_n_heads": 8, "index_head_dim": 17, "index_topk": 9}
 UNGROUPED: dict[str, Any] = {k: v for k, v in INDEXED.items() if k not in ("n_group", "topk_group")} | {"gated_norm_rank": 5}
+GEMMA4: dict[str, Any] = grouped(8, {"full_attention": PARTIAL | {"rope_type": "proportional"}, "sliding_attention": ROPE})
+GEMMA4 |= {"num_hidden_layers": 6, "sliding_window": 11, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 16}
+GEMMA4 |= {"hidden_size_per_layer_input": 6, "num_kv_shared_layers": 3, "tie_word_embeddings": True}
+GEMMA4 |= {"layer_types": ["sliding_attention", "full_attention"] * 3}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "granitemoeshared": ("granitemoeshared", SHARED | {"shared_intermediate_size": 13}),
@@ -95,6 +99,8 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
         "glm_moe_dsa",
         INDEXED | {"mlp_layer_types": MLPS, "indexer_types": ["full", "shared", "full"], "rope_parameters": YARN},
     ),
+    "gemma4": ("gemma4_text", GEMMA4 | {"final_logit_softcapping": 0.7}),
+    "gemma4_wide": ("gemma4_text", GEMMA4 | {"use_double_wide_mlp": True, "num_kv_shared_layers": 2}),
     "youtu": ("youtu", LATENT),
     "youtu_untied": ("youtu", LATENT | {"rope_parameters": YARN, "tie_word_embeddings": False}),
     "mistral4": ("mistral4", LATENT_EXPERTS | {"rope_parameters": GROWING}),

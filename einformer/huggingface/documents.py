@@ -73,7 +73,21 @@ def open_objects(document: Document) -> Document:
     """
     items = document.values.items()
     inner = (each for key, value in items if key in OPENED for each in _walk(key, OPENED[key], value, 2))
-    return _collect(document, [*((key, key, value) for key, value in items if key not in OPENED), *inner])
+    kinds = _find_kinds(document)
+    plain = ((key, key, value) for key, value in items if key not in OPENED and not (kinds and key == "per_layer_config"))
+    return _collect(document, [*plain, *inner, *kinds])
+
+
+# Layers of one kind are alike: what `per_layer_config` says of each is said of its kind, or it stays as it is.
+def _find_kinds(document: Document) -> list[tuple[str, str, object]]:
+    match document.values:
+        case {"per_layer_config": dict(own), "layer_types": [*words]}:
+            said = [own.get(str(layer), own.get(layer, {})) for layer in range(len(words))]
+            kinds = {word: one for word, one in zip(words, said, strict=True) if isinstance(word, str) and isinstance(one, dict)}
+            if said == [kinds.get(word) for word in words] and len(own) == sum(map(bool, said)):
+                inner = "per_layer_config"
+                return [(inner, f"{inner}.{word}.{key}", value) for word, one in kinds.items() for key, value in one.items()]
+    return []
 
 
 def rename_keys(document: Document, names: Mapping[str, str]) -> Document:
