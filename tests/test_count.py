@@ -596,6 +596,8 @@ NO_FORMULA = {
     "mellum",
     "lfm3",
     "mimo_v2_flash",
+    "gemma4",
+    "gemma4_large",
     "bailing_hybrid",
     "flint",
 }  # two conditions of layers, or a list of them

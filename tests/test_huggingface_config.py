@@ -28,7 +28,8 @@ from einformer.language import binding
 from einformer.language.weights import weights
 from tests.guard import guarded
 from tests.oracles.lifted import Array, build, run
-from tests.refusals import names
+from tests.refusals import names, refuses
+from tests.toys import config_of
 
 Config = Mapping[str, Any]
 
@@ -441,3 +442,22 @@ def test_of_many_unknown_keys_a_hundred_are_named() -> None:
     unknown = [finding for finding in refusal.value.findings if finding.code == "E612"]
     assert len(unknown) == 101
     assert unknown[-1].message == "99900 more keys are not known keys of a llama config"
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        {"5": {"head_dim": 8}},
+        {"1": {"head_dim": 8}, "3": {}},
+        {"x": {"head_dim": 8}},
+        {"1": 8},
+        {"9" * 5000: {"head_dim": 8}},
+        [1],
+        8,
+    ],
+)
+def test_layers_of_one_kind_are_alike(layers: object) -> None:
+    """Sizes that differ within a kind of layers, or of layers that are none, are refused."""
+    assert einformer.from_huggingface(config_of("gemma4")).size("U") == 16
+    with refuses("E616", "per_layer_config"):
+        einformer.from_huggingface(config_of("gemma4") | {"per_layer_config": layers})

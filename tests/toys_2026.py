@@ -77,9 +77,17 @@ MIMO |= {"n_routed_experts": 12, "num_experts_per_tok": 5, "moe_intermediate_siz
 INDEXED: dict[str, Any] = LATENT_EXPERTS | {"index_n_heads": 8, "index_head_dim": 17, "index_topk": 9}
 UNGROUPED: dict[str, Any] = {k: v for k, v in INDEXED.items() if k not in ("n_group", "topk_group")} | {"gated_norm_rank": 5}
 GEMMA4: dict[str, Any] = grouped(8, {"full_attention": PARTIAL | {"rope_type": "proportional"}, "sliding_attention": ROPE})
-GEMMA4 |= {"num_hidden_layers": 6, "sliding_window": 11, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 16}
+GEMMA4 |= {"num_hidden_layers": 6, "sliding_window": 11, "vocab_size_per_layer_input": VOCABULARY}
 GEMMA4 |= {"hidden_size_per_layer_input": 6, "num_kv_shared_layers": 3, "tie_word_embeddings": True}
 GEMMA4 |= {"layer_types": ["sliding_attention", "full_attention"] * 3}
+GEMMA4 |= {"per_layer_config": {layer: {"head_dim": 16} for layer in (1, 3, 5)}}
+GEMMA4_LARGE: dict[str, Any] = GEMMA4 | {"hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0, "attention_k_eq_v": True}
+GEMMA4_LARGE |= {
+    "per_layer_config": {layer: {"head_dim": 16, "num_key_value_heads": 3} for layer in (1, 3)},
+    "num_hidden_layers": 4,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+}
+OF_GEMMA4: dict[str, Any] = {"enable_moe_block": True, "num_experts": 7, "top_k_experts": 3, "moe_intermediate_size": 9}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "granitemoeshared": ("granitemoeshared", SHARED | {"shared_intermediate_size": 13}),
@@ -101,6 +109,8 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "gemma4": ("gemma4_text", GEMMA4 | {"final_logit_softcapping": 0.7}),
     "gemma4_wide": ("gemma4_text", GEMMA4 | {"use_double_wide_mlp": True, "num_kv_shared_layers": 2}),
+    "gemma4_large": ("gemma4_text", GEMMA4_LARGE),
+    "gemma4_experts": ("gemma4_text", GEMMA4_LARGE | OF_GEMMA4),
     "youtu": ("youtu", LATENT),
     "youtu_untied": ("youtu", LATENT | {"rope_parameters": YARN, "tie_word_embeddings": False}),
     "mistral4": ("mistral4", LATENT_EXPERTS | {"rope_parameters": GROWING}),

@@ -81,10 +81,11 @@ def open_objects(document: Document) -> Document:
 # Layers of one kind are alike: what `per_layer_config` says of each is said of its kind, or it stays as it is.
 def _find_kinds(document: Document) -> list[tuple[str, str, object]]:
     match document.values:
-        case {"per_layer_config": dict(own), "layer_types": [*words]}:
-            said = [own.get(str(layer), own.get(layer, {})) for layer in range(len(words))]
-            kinds = {word: one for word, one in zip(words, said, strict=True) if isinstance(word, str) and isinstance(one, dict)}
-            if said == [kinds.get(word) for word in words] and len(own) == sum(map(bool, said)):
+        case {"per_layer_config": dict(layers), "layer_types": [*words]}:
+            own: dict[str, object] = {str(layer).lstrip("0") or "0": value for layer, value in layers.items()}
+            said = [own.get(str(layer), {}) for layer in range(len(words))]
+            kinds = {word: one for word, one in zip(map(str, words), said, strict=True) if isinstance(one, dict)}
+            if said == [kinds.get(str(word)) for word in words] and len(layers) == sum(map(bool, said)):
                 inner = "per_layer_config"
                 return [(inner, f"{inner}.{word}.{key}", value) for word, one in kinds.items() for key, value in one.items()]
     return []
