@@ -75,6 +75,9 @@ WRONG = {
     "an addend beside a scalar": ("$y_t = \\alpha + \\beta x_t + u_k$", "E301", "k"),
     "a step of another": ("$y_t = \\alpha + \\beta x_{i-1}$", "E301", "i"),
     "a sum in a function": ("$\\mathrm{Var}(s) = \\mathrm{Var}(\\sum_{j} d_i c_i)$", "E306", "j"),
+    "a sum beside an expression of numbers": ("$2 c = \\sum_j r_j d_i$", "E301", "i"),
+    "a sum on one side only": ("$-\\sum_i r_k d_i = \\sum_i r_i c_i$", "E302", "\\sum_i r_i c_i"),
+    "a sum alone": ("for $\\sum_k r_i c_j$", "E306", "k"),
     "a class of a sum": ("$f_j(z) = e^{z_j} / \\sum_k e^{z_i}$", "E306", "k"),
     "a sum that is wrong beside a use that is wrong": (
         "$q_{bsea} = z_{bsd} Q_{dea} x_{bsf}$ and $w_{bsta} = q_{bse} k_{btea}$", "E301 E304", "f q_{bse}"
@@ -160,6 +163,8 @@ RIGHT = {
     "a constant": "$w_{bss'a} = 0$, $v_{bs'ea} = w_{bss'a} z_{bsea}$",
     "a fixed index": "$x_i = \\delta_{iv}$, $y_{iv} = \\delta_{ij} z_{jv}$",
     "a letter that is fixed": "For each layer $l$: $z_{bf} = x_{bd} W_{ldf}$, $y_{bd} = x_{bd} V_{ld}$",
+    "a range beside an equation": "$y_j = r_{ji} x_j^2, \\quad i = 0..n$, "
+    "$m_i v_i = f_i + \\sum_{j \\neq i} e_{ij} (d r_{ij} (e_{ij} u_{ij}))$",
     "a trace": "$t = A_{ii}$, $s_j = b_j A_{ii}$",
     "a diagonal": "$A_{cca} = B_{ca} D_a$, $B_{ca} = E_{ce} F_{ea}$",
     "a split index": "$q_{sd} = q_{s(ah)} = q_{sah}$",

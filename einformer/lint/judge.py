@@ -96,8 +96,7 @@ def judge_section(lines: Sequence[Line], known: Context) -> None:
     """Adds findings to the equations of a section."""
     forms, told = _Forms(lines, known), set[tuple[str, str]]()
     for line in lines:
-        if line.right is not None:
-            line.findings += _judge_line(line, line.right, forms, known)
+        line.findings += _judge_line(line, line.right, forms, known) if line.right is not None else find_empty_sums(line.left)
         line.findings += _judge_masks(line, lines) if known.causal else ()
     definitions = {id(line.defines): line for line in lines if line.defines is not None and line.right is not None}
     equations = [Equation(x.defines, "=", x.right, span=x.defines.span) for x in definitions.values() if x.defines and x.right]
@@ -152,15 +151,19 @@ def _judge_definition(line: Line, left: Expression, right: Expression, defined: 
 # One choice of wanted indices must suit both sides of an equality, `\sum_j A_{ij} = c_i`.
 def _judge_equality(line: Line, left: Expression, right: Expression, defined: _Defined, known: Context) -> list[Finding]:
     needs, theirs = find_free(left), find_free(right)
-    summed = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
-    if (len(needs ^ theirs) == 1 and not summed) or not (has_index(left) and has_index(right)):
-        return [*find_empty_sums(left), *find_empty_sums(right)]
     spoken = frozenset({*_LABEL.findall(line.written.formula.latex.text), *_find_doubtful(line)})
+    if not has_index(left) and not any(map(_is_call, subexpressions(left))) and any(map(_is_sum, subexpressions(right))):
+        return _check(_make_line(frozenset(), right), defined, known, spoken)  # `\Delta t = \sum_i f_i / m_i`
+    sums = [any(map(_is_sum, subexpressions(side))) for side in (left, right)]
+    added = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
+    alone = len(needs ^ theirs) == 1 and not added and not all(sums)  # for each of them: `\max_j z_j = z_i`
+    if alone or not (has_index(left) and has_index(right)):
+        return [*find_empty_sums(left), *find_empty_sums(right)]
     choices = [
         [finding for side in (left, right) for finding in _check(_make_line(wanted - spoken, side), defined, known, spoken)]
         for wanted in (needs, theirs, needs | theirs)
     ]
-    return min(choices, key=len)
+    return min(choices, key=lambda findings: sum(finding.code not in _REMARKS for finding in findings))
 
 
 def _make_line(wanted: Letters, side: Expression) -> Equation:
@@ -305,6 +308,10 @@ def _drop_doubled(e: Tensor, wanted: Letters) -> Tensor | Name:
     kept = {letter for letter, count in Counter(slot_letters(e)).items() if count == 1 or letter in wanted}
     slots = tuple(Index(letter, span=e.span) for letter in dict.fromkeys(slot_letters(e)) if letter in kept)
     return Tensor(f"{e.name}·", slots, span=e.span) if slots else Name(f"{e.name}·", span=e.span)
+
+
+def _is_sum(e: Expression) -> bool:
+    return isinstance(e, Apply) and bool(e.indices)
 
 
 # A function of the author, or an operator of which the text does not say over what it is.

@@ -45,6 +45,7 @@ _RANGED = (
 _FIXED = re.compile(
     r"\b(?:for|each|every|all|some|any|fixed|given|layer|step)\s+\$[\s(]*"
     r"([a-z]'*(?:\s*,\s*[a-z]'*)*)[\s)]*(?:(?:<|=|\\in\b)[^$]*)?\$|\$\s*([a-z]'*)\s*\$\s+is\s+fixed"
+    r"|(?:,|\\q?quad\b)\s*([a-z])\s*=\s*[01]\b"  # `…, \quad i = 0, …, n`
 )
 _LETTERS = re.compile(r"[a-z]'*")
 _LEGEND = re.compile(
@@ -176,7 +177,7 @@ def read_fixed(section: Section) -> frozenset[str]:
     """Returns the letters that a section fixes: "for each layer $l$", "for some $v$". They may stand on one side only."""
     prose = section.prose
     matches = _FIXED.finditer(prose.text) if prose else iter(())
-    return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1] or match[2]))
+    return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1] or match[2] or match[3]))
 
 
 def read_shapes(section: Section) -> dict[str, Tensor]:
