@@ -67,6 +67,10 @@ LINES = {
     "  k_bsd <- where(l mod 2 == 0, tanh(z_bsd), k_bsd) |   z_bsd <- k_bsd' W_d'd + z_bsd | return z_bsd",
     "what the next turn overwrites": "MODEL | weights W_dd' | y_bsd = z_bsd | for l < 3: |   z_bsd <- tanh(z_bsd) | "
     "  y_bsd <- z_bsd' W_d'd | return y_bsd",
+    "attention in a branch of some turns": "MODEL | MASK | for l < 3: |   SCORES | "
+    "  z_bsd <- where(l == 1, z_bsd / 2, w_bss' z_bs'd) | return z_bsd",
+    "attention in a branch of some turns, and its weights": "MODEL | MASK | for l < 3: |   SCORES | "
+    "  z_bsd <- where(l == 1, z_bsd / 2, w_bss' z_bs'd) + w_bss' z_bs'd | return z_bsd",
     "a group in another order": "model Main(z_bsae) -> y_bsae causal in s: | y_{bs(ae)} = z_bsae | return y_{bs(ea)}",
     "a merged axis changed by <-": "model Main(z_bsae) -> y_bsae causal in s: | y_{bs(ae)} = z_bsae | "
     "y_{bs(ea)} <- tanh(y_{bs(ea)}) e + z_bsae | return y_{bs(ae)}",

@@ -775,6 +775,11 @@ MUTANTS = (
         "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--S]",
     ),
     _mutant(
+        "scores are computed where no attention reads them", "interpreters/count/derived.py",
+        "[(need.cases, False), (cases, True)]", "[(need.cases, None)]",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[attention in a branch of some turns]",
+    ),
+    _mutant(
         "a linear map is multiplied in any order", "interpreters/count/rules.py",
         'contraction.map_product() if paired or plan == "fast" else contraction', "contraction",
         "conventions.py::test_a_scaled_input_has_a_gradient_where_a_plan_scales_it[fast]",

@@ -224,7 +224,7 @@ def test_flops_are_those_that_torch_counts(block: int) -> None:
         assert not miscounted, f"{drawn.text.text}\n{miscounted}"
 
 
-@pytest.mark.parametrize("form", sorted(ALLOWED))
+@pytest.mark.parametrize("form", sorted(ALLOWED | LINES.keys()))
 def test_flops_of_each_form_alone_are_those_that_torch_counts(form: str) -> None:
     assert not dict(miscounts(*bound_alone(form, DISTINCT)))
 

@@ -16,24 +16,23 @@ from einformer.program.rewrite import Rewriting, Scope, walk
 from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell, spell_factors
 
 
-def find_sinks(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, str]:
-    """The sums of an attention with a sink, which run over one key more, and the letter of its keys."""
-    scope, sums = Scope.of(function, legend, trained), dict[Value, str]()
+def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, str]]:
+    """The sums that an attention computes, with the value that it gives, and the letter of its keys where a sink is one."""
+    scope, sums = Scope.of(function, legend, trained), dict[Value, tuple[Value, str]]()
     attending = Attending(scope, time)
 
     def look(value: Value) -> Value:
         whole = attending.read_attention(value)
         for kernel in walk(whole) if whole is not None and scope.allows(whole) else ():
-            if isinstance(kernel.operation, Attention) and kernel.operation.sink is not None:
+            if isinstance(kernel.operation, Attention):
                 over = kernel.operation.over
                 for inner in walk(value, closed={*scope.walk_leaves(kernel)}):
                     match inner.operation:
                         case op.Contract(letters) if over in (*letters, *inner.axes):
-                            sums[inner] = over
+                            sums[inner] = value, over if kernel.operation.sink is not None else ""
         return value
 
-    if "lse" in scope.operators:
-        Rewriting(look, descending=True, scope=scope).rewrite_function(function)
+    Rewriting(look, descending=True, scope=scope).rewrite_function(function)
     return sums
 
 

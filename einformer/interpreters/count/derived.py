@@ -17,7 +17,7 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Number, Spec
 from einformer.program import operations as op
-from einformer.program.attending import find_sinks
+from einformer.program.attending import find_attended
 from einformer.program.chunks import Chunk, find_chunks
 from einformer.program.collectives import find_own
 from einformer.program.experts import Routing, find_routings
@@ -28,7 +28,7 @@ from einformer.program.matching import find_norms
 from einformer.program.needs import Flow, Flows, Need, Step, flat, made_of
 from einformer.program.operations import Function, Value
 from einformer.program.orders import Letters, order_pairs
-from einformer.program.rewrite import list_differentiated, walk
+from einformer.program.rewrite import list_differentiated, walk, walk_values
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Term
 from einformer.program.turns import Case, Site, Turns, below, turns_of, united
@@ -155,7 +155,7 @@ class Work:
     names: Mapping[str, str]
     flows: Flows
     norms_of: dict[str, Norms] = field(default_factory=dict)
-    sinks_of: dict[str, Mapping[Value, str]] = field(default_factory=dict)
+    attended_of: dict[str, Mapping[Value, tuple[Value, str]]] = field(default_factory=dict)
     chunks_of: dict[str, Mapping[Value, tuple[Chunk, Chunked]]] = field(default_factory=dict)
 
     @property
@@ -180,12 +180,14 @@ class Work:
             self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
         return self.norms_of[function.name]
 
-    def sinks(self, function: Function) -> Mapping[Value, str]:
-        """Returns the sums of a function that run over one key more in the plan `fast`."""
-        if function.name not in self.sinks_of:
+    def attended(self, function: Function, chooses: bool) -> Mapping[Value, tuple[Value, str]]:
+        """Returns the sums that an attention computes in the plan `fast`, where it has a sink or a turn `chooses`."""
+        if function.name not in self.attended_of:
+            sinks = any(isinstance(v.operation, op.Reduce) and v.operation.operator == "lse" for v in walk_values(function))
             trained = self.flows.trained[function.name]
-            self.sinks_of[function.name] = find_sinks(function, self.flows.legend, trained, self.time)
-        return self.sinks_of[function.name]
+            found = find_attended(function, self.flows.legend, trained, self.time) if chooses or sinks else {}
+            self.attended_of[function.name] = found
+        return self.attended_of[function.name]
 
     def chunks(self, function: Function) -> Mapping[Value, tuple[Chunk, Chunked]]:
         """Returns the sums of a function that read a recurrence by chunks in the plan `fast`."""
@@ -593,6 +595,7 @@ class Done:
     equation: Equation
     turns: tuple[Turns, ...]
     operations: tuple[Operation, ...] = ()
+    fast: bool | None = None  # in the plan `fast` alone, or not in it
 
     @property
     def turning(self) -> Letters:
@@ -620,6 +623,10 @@ class Derived:
     vocabulary: str = ""
     logits: tuple[str, ...] = ()
 
+    def list_done(self, plan: str) -> Iterator[Done]:
+        """Yields the work of a plan."""
+        return (done for done in self.done if done.fast in (None, plan == "fast"))
+
 
 @cache_by_tree
 def derive(spec: Spec, name: str) -> Derived:
@@ -638,13 +645,17 @@ def derive(spec: Spec, name: str) -> Derived:
 def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> Iterator[Done]:
     if visit.step.line.equation is None:
         return
-    operations, function = dict[frozenset[Case], list[Operation]](), visit.flow.function
-    fused, sinks, chunks = work.norms(function)[1], work.sinks(function), work.chunks(function)
+    operations, function = dict[tuple[frozenset[Case], bool | None], list[Operation]](), visit.flow.function
+    fused, chunks = work.norms(function)[1], work.chunks(function)
+    attended = work.attended(function, any(need.cases for need in visit.needs.values()))
     for value in visit.step.values:
         if need := visit.needs.get(value):
-            how = routings.get(value), value in fused, sinks.get(value, ""), _read_chunks(value, visit, chunks)
-            operation = _read_operation(value, visit, *how)
-            operations.setdefault(need.cases, []).extend([operation] if operation else ())
-    layer, some = work.names[visit.flow.function.name], {cases: own for cases, own in operations.items() if own}
-    for cases, own in (some or {frozenset[Case](): []}).items():
-        yield Done(visit.path, layer, visit.step.line.equation, visit.within(cases), tuple(own))
+            kernel, sink = attended.get(value, (value, ""))
+            how = routings.get(value), value in fused, sink, _read_chunks(value, visit, chunks)
+            operation, cases = _read_operation(value, visit, *how), visit.needs.get(kernel, need).cases
+            places = [(need.cases, None)] if cases == need.cases else [(need.cases, False), (cases, True)]
+            for place in places:
+                operations.setdefault(place, []).extend([operation] if operation else ())
+    layer, some = work.names[visit.flow.function.name], {place: own for place, own in operations.items() if own}
+    for (cases, fast), own in (some or {(frozenset[Case](), None): []}).items():
+        yield Done(visit.path, layer, visit.step.line.equation, visit.within(cases), tuple(own), fast)

@@ -393,7 +393,9 @@ def count_flops(spec: Spec, name: str, sizes: Sizes[N], convention: Convention =
     EinformerError E601, E607.
     """
     derived = derive(spec, name)
-    return tuple(count for done in derived.done for count in _count_equation(derived, done, sizes, convention))
+    return tuple(
+        count for done in derived.list_done(convention.plan) for count in _count_equation(derived, done, sizes, convention)
+    )
 
 
 def count_traffic(
@@ -404,7 +406,11 @@ def count_traffic(
     A `fused` one keeps on the chip the tensors with two positions, the scores and weights of attention (FlashAttention).
     """
     derived = derive(spec, name)
-    some = [done for done in derived.done if any(isinstance(operation, Contraction) for operation in done.operations)]
+    some = [
+        done
+        for done in derived.list_done(convention.plan)
+        if any(isinstance(operation, Contraction) for operation in done.operations)
+    ]
     kinds = (kind for done in some for kind in _list_kinds(derived, done, sizes, convention))
     return tuple(rules.traffic(turns, element, fused) for _, rules, turns in kinds)
 
