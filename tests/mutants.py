@@ -895,7 +895,7 @@ MUTANTS = (
     _mutant(
         "a term may lack an index whose twin it has twice", "language/scope.py",
         "if sum(i in free for free in having) > 1), \"\")", "if sum(i in free for free in having) > 9), \"\")",
-        "scope.py::test_the_reading_of[t_ss' = w_ss' + u_se u_se]",
+        "lint.py::test_a_slip_is_found_where_it_is[a term with another index twice]",
     ),
     _mutant(
         "a letter that is fixed is on no side", "lint/judge.py",

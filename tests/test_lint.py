@@ -165,6 +165,7 @@ RIGHT = {
     "a letter that is fixed": "For each layer $l$: $z_{bf} = x_{bd} W_{ldf}$, $y_{bd} = x_{bd} V_{ld}$",
     "a range beside an equation": "$y_j = r_{ji} x_j^2, \\quad i = 0..n$, "
     "$m_i v_i = f_i + \\sum_{j \\neq i} e_{ij} (d r_{ij} (e_{ij} u_{ij}))$",
+    "a squared distance": "$d_{ij} = x_{ik} x_{ik} - 2 x_{ik} x_{jk} + x_{jk} x_{jk}$",
     "a trace": "$t = A_{ii}$, $s_j = b_j A_{ii}$",
     "a diagonal": "$A_{cca} = B_{ca} D_a$, $B_{ca} = E_{ce} F_{ea}$",
     "a split index": "$q_{sd} = q_{s(ah)} = q_{sah}$",

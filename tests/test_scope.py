@@ -101,7 +101,7 @@ y_sd = Sm_d(z_sd)                                         =
 y_sf = Sm_f(z_sd W_df)                                    y_sf = Sm_f(sum_d(z_sd W_df))
 w_bss' = exp(t_bss') / sum_s' exp(t_bss')                 w_bss' = exp(t_bss') / sum_s'(exp(t_bss'))
 c_sa = cumsum_s(log(α_sa))                                =
-t_ss' = w_ss' + u_se u_se                                 E302 u_se u_se
+t_ss' = w_ss' + u_se u_se                                 t_ss' = w_ss' + sum_e(u_se u_se)
 t_ss' = w_ss' + u_se r_s'e                                t_ss' = w_ss' + sum_e(u_se r_s'e)
 t_ss' = w_ss' + u_s                                       =
 p_x = where(top_{2,x}(r_x), r_x, 0)                       =

@@ -90,10 +90,7 @@ class Scope:
             if missing := [letter for letter in left if letter not in free]:
                 self.report_missing(equation, missing)
                 return equation
-            elaborated = replace(equation, right=self.elaborate(equation.right, frozenset(left) | self.loops))
-            if not self.findings and isinstance(equation.right, Sum):
-                self.check_terms(equation.right, left)
-            return elaborated
+            return replace(equation, right=self.elaborate(equation.right, frozenset(left) | self.loops))
         except EinformerError as error:
             self.findings += error.findings
             return equation
@@ -105,10 +102,14 @@ class Scope:
         self.report("E302", message, side, f"`{letters[0]}` on the right, or a left side without it", letters[0])
 
     def check_terms(self, e: Sum, wanted: Sequence[str]) -> None:
-        """Refuses a term that alone lacks an index, and has its twin in two factors: `δ_ik δ_jk + δ_il δ_jk`."""
+        """Refuses a term of a note that alone lacks an index, and has its twin in two factors: `δ_ik δ_jk + δ_il δ_jk`.
+
+        All terms have the twin: of a squared distance, `x_i x_i - 2 x_i x_j + x_j x_j`, one lacks it. A text may say either.
+        """
         for letter in wanted:
             lacking = [term for term in e.terms if letter not in self.free(term)]
-            if len(lacking) == 1 < len(e.terms) and (twin := self.find_doubled(lacking[0], letter, wanted)):
+            twin = self.find_doubled(lacking[0], letter, wanted) if len(lacking) == 1 < len(e.terms) else ""
+            if twin and all(twin in self.free(term) for term in e.terms):
                 message = f"this term has `{twin}` twice, and lacks `{letter}`, which all other terms have"
                 self.report("E302", message, lacking[0], f"`{letter}` for one `{twin}`", letter)
 
