@@ -868,22 +868,22 @@ MUTANTS = (
     ),
     # --------------------------------------------------------------------------------------------------------------------- lint
     _mutant(
-        "a mask may show the future", "lint/judge.py",
+        "a mask may show the future", "notes/judge.py",
         "for n in (0, 1)] == [0, -1]:", "for n in (0, 1)] == [-1, 0]:",
         "lint.py::test_a_mask_shows_the_past",
     ),
     _mutant(
-        "letters of one size are two axes to a softmax", "lint/legend.py",
+        "letters of one size are two axes to a softmax", "notes/legend.py",
         ' or sizes[0] == sizes[1] != ""', "",
         "lint.py::test_letters_of_one_size_are_one_axis_to_a_softmax[S-s-True]",
     ),
     _mutant(
-        "letters are indices without a legend", "lint/letters.py",
+        "letters are indices without a legend", "notes/letters.py",
         'for letter in slot_letters(x) if not self.has(letter)), "")', 'for letter in slot_letters(x) if False), "")',
         "lint.py::test_nothing_is_guessed_without_a_legend[an economy]",
     ),
     _mutant(
-        "a label is an index beside a legend", "lint/letters.py",
+        "a label is an index beside a legend", "notes/letters.py",
         "return self.complete and bool(letters) and", "return not letters and",
         "lint_reading.py::test_greek_letters_of_a_legend_are_indices",
     ),
@@ -898,12 +898,12 @@ MUTANTS = (
         "lint.py::test_a_slip_is_found_where_it_is[a term with another index twice]",
     ),
     _mutant(
-        "a letter that is fixed is on no side", "lint/judge.py",
+        "a letter that is fixed is on no side", "notes/judge.py",
         "frozenset({*known.fixed, *spoken})", "spoken",
         "lint.py::test_what_people_mean_is_no_finding[a letter that is fixed]",
     ),
     _mutant(
-        "a slip in slots hides the sums of its line", "lint/judge.py",
+        "a slip in slots hides the sums of its line", "notes/judge.py",
         "if findings and all(finding.code in _OF_SLOTS for finding in findings):", "if False:",
         "lint.py::test_the_errors_of_a_published_note_are_found_and_nothing_else",
     ),

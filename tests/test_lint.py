@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from einformer.errors import Source
-from einformer.lint.legend import read_sizes
-from einformer.lint.notes.latex import read_markdown
+from einformer.notes.documents.latex import read_markdown
+from einformer.notes.legend import read_sizes
 from tests.commands import LETTERS, Found, Linted, lint, run
 from tests.refusals import names
 

@@ -13,8 +13,8 @@ import pytest
 
 from einformer.cli import main
 from einformer.errors import Source
-from einformer.lint import files
-from einformer.lint.files import CHECKERS
+from einformer.notes import files
+from einformer.notes.files import CHECKERS
 from tests import commands
 
 OK, FINDINGS, MISUSE = 0, 1, 2

@@ -9,12 +9,12 @@ import pytest
 from einformer.errors import Source
 from einformer.language.parser import parse
 from einformer.language.sizes import Legend
-from einformer.lint.legend import Stated, read_sizes
-from einformer.lint.notes.latex import read_latex, read_markdown
-from einformer.lint.notes.macros import expand_macros
-from einformer.lint.notes.pieces import Document, Macro, Passage
-from einformer.lint.notes.spelling import rewrite_formula
-from einformer.lint.notes.typst import read_typst
+from einformer.notes.documents.latex import read_latex, read_markdown
+from einformer.notes.documents.macros import expand_macros
+from einformer.notes.documents.pieces import Document, Macro, Passage
+from einformer.notes.documents.spelling import rewrite_formula
+from einformer.notes.documents.typst import read_typst
+from einformer.notes.legend import Stated, read_sizes
 from tests.commands import Found, Linted, lint
 
 LEGEND = dict(zip("bsdeaijkl", "BSDEAIJKL", strict=True))

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from einformer.cli import main
-from einformer.lint.files import CHECKERS
+from einformer.notes.files import CHECKERS
 
 WRONG = "<!-- einformer: axes b s d e a --> 𝐀 é and k̂: $k_{bse} = z_{bsd} K_{dea}$, $q_{bsea} = z_{bsd} Q_{dea}$\n"
 ROWS = """<!-- einformer: axes b s d e a --> $$k_{bse} = z_{bsd}

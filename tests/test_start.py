@@ -19,23 +19,35 @@ from einformer.notes import references, shelf
 
 LIBRARIES = ("torch", "sympy", "numpy", "transformers", "matplotlib", "rich")
 LEFT_OUT = {
-    "--help": (*LIBRARIES, "einformer.language", "einformer.targets", "einformer.lint", "einformer.interpreters.latex"),
-    "explain E301": (*LIBRARIES, "einformer.language", "einformer.targets", "einformer.lint", "einformer.interpreters.latex"),
+    "--help": (
+        *LIBRARIES,
+        "einformer.language",
+        "einformer.targets",
+        "einformer.notes.documents",
+        "einformer.interpreters.latex",
+    ),
+    "explain E301": (
+        *LIBRARIES,
+        "einformer.language",
+        "einformer.targets",
+        "einformer.notes.documents",
+        "einformer.interpreters.latex",
+    ),
     "lint note.md": (
         *LIBRARIES,
         "einformer.targets",
         "einformer.architectures",
         "einformer.language.check",
-        "einformer.lint.names",
+        "einformer.notes.names",
     ),
     "check gpt2": (
         *LIBRARIES,
-        "einformer.lint",
+        "einformer.notes.documents",
         "einformer.interpreters.latex",
         "einformer.interpreters.count.rules",
         "einformer.program.cache",
     ),
-    "count gpt2 --json": (*LIBRARIES, "einformer.lint", "einformer.interpreters.latex", "einformer.huggingface"),
+    "count gpt2 --json": (*LIBRARIES, "einformer.notes.documents", "einformer.interpreters.latex", "einformer.huggingface"),
 }
 
 

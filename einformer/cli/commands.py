@@ -476,7 +476,7 @@ def _read_text(text_or_path: str) -> str:
 
 
 def _lint(options: argparse.Namespace) -> int:
-    from einformer.lint import files, findings, settings
+    from einformer.notes import files, findings, settings
 
     chosen = settings.find_settings(pathlib.Path.cwd()).with_legend(options.legend)
     checked = list(files.lint(options.files, chosen))

@@ -1,1 +1,1 @@
-"""Holds the letters and formulas of documents about these models as data, and checks them."""
+"""Reads documents about these models: their formulas, judged or run, and their letters and claims as data, checked."""

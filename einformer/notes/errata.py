@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from einformer.errors import Source
-from einformer.lint import legend
-from einformer.lint.files import lint_text
-from einformer.lint.notes.latex import read_markdown
-from einformer.lint.settings import Settings
-from einformer.notes import claims, equality
+from einformer.notes import claims, equality, legend
+from einformer.notes.documents.latex import read_markdown
+from einformer.notes.files import lint_text
+from einformer.notes.settings import Settings
 from einformer.notes.sources import sources
 
 _ERRATA = pathlib.Path(__file__).parent / "errata"

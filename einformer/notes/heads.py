@@ -10,9 +10,9 @@ from einformer.language.calls import axis_of
 from einformer.language.printer import show
 from einformer.language.tree import Index, Name, Tensor
 from einformer.language.walk import subexpressions
-from einformer.lint.legend import StatedSize, read_sizes
-from einformer.lint.notes.pieces import Document, Passage
-from einformer.lint.reading import Equation
+from einformer.notes.documents.pieces import Document, Passage
+from einformer.notes.legend import StatedSize, read_sizes
+from einformer.notes.reading import Equation
 
 _DECLARED = re.compile(r"^\s*([a-z]):", re.MULTILINE)
 _SUBSCRIPT = re.compile(r"(?<=\w)_\{?([a-z'(){} ]+)")

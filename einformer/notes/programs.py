@@ -17,14 +17,14 @@ from einformer.architectures import texts
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.language.latex_reader import CASES, marks
 from einformer.language.tree import Name, Spec, Tensor
-from einformer.lint.notes.latex import read_latex, read_markdown
-from einformer.lint.notes.notebook import cells, read_notebook
-from einformer.lint.notes.pieces import Document, Formula, Passage, join
-from einformer.lint.notes.signs import BOLD
-from einformer.lint.notes.typst import read_typst
-from einformer.lint.reading import NO_INDICES, Equation, read_equations
-from einformer.lint.specifications import is_specification
 from einformer.notes import heads
+from einformer.notes.documents.latex import read_latex, read_markdown
+from einformer.notes.documents.notebook import cells, read_notebook
+from einformer.notes.documents.pieces import Document, Formula, Passage, join
+from einformer.notes.documents.signs import BOLD
+from einformer.notes.documents.typst import read_typst
+from einformer.notes.reading import NO_INDICES, Equation, read_equations
+from einformer.notes.specifications import is_specification
 
 _BLOCK = re.compile(
     r"""^(?P<margin>[ \t]*)(?: (?P<fence>```+|~~~+)[ \t]*einformer\b[^\n]*

@@ -14,9 +14,9 @@ from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Tensor
 from einformer.language.walk import children, subexpressions
-from einformer.lint.reading import Equation
 from einformer.notes import equality
 from einformer.notes.programs import Program, read_program
+from einformer.notes.reading import Equation
 from einformer.objects import Specification
 from einformer.report.checks import CHECKS, Check, run_check
 from einformer.report.subject import Subject

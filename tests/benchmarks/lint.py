@@ -10,8 +10,8 @@ import timeit
 from pathlib import Path
 
 from einformer.errors import Source
-from einformer.lint.files import lint_text
-from einformer.lint.settings import Settings
+from einformer.notes.files import lint_text
+from einformer.notes.settings import Settings
 
 LINES, NAMES = 5_000, "zxhtnprcgo"
 SECTION = r"""

@@ -20,11 +20,11 @@ from einformer.language.primitives import primitive
 from einformer.language.scope import Scope, factors_of, find_misweighed
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
-from einformer.lint.legend import Stated
-from einformer.lint.letters import slot_letters
-from einformer.lint.notes.signs import OF_AUTHOR
-from einformer.lint.notes.slots import find_ambiguous
-from einformer.lint.reading import Equation as Written
+from einformer.notes.documents.signs import OF_AUTHOR
+from einformer.notes.documents.slots import find_ambiguous
+from einformer.notes.legend import Stated
+from einformer.notes.letters import slot_letters
+from einformer.notes.reading import Equation as Written
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from einformer.language.latex_reader import marks
-from einformer.lint.notes.macros import find_closing
-from einformer.lint.notes.pieces import Passage
-from einformer.lint.notes.signs import LETTERED, WORDS
+from einformer.notes.documents.macros import find_closing
+from einformer.notes.documents.pieces import Passage
+from einformer.notes.documents.signs import LETTERED, WORDS
 
 OPENING = {"(": ")", "[": "]", "|": "|", "\\|": "\\|", "\\Vert": "\\Vert", "\\vert": "\\vert", "\\langle": "\\rangle"}
 _SEPARATORS = frozenset((",", ";", "|", "\\mid", "\\vert"))

@@ -8,7 +8,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 
 from einformer.errors import NOWHERE, Finding, Span, catalogue, printable
-from einformer.lint.documents import Checked
+from einformer.notes.checking import Checked
 
 COMMENTS = {".tex": "% {}", ".typ": "// {}", ".rst": ".. {}", ".py": "# {}"}
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

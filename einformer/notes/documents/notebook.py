@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 from einformer.errors import Source, Span, fail
-from einformer.lint.notes.latex import read_markdown
-from einformer.lint.notes.pieces import Document, Heading, Macro, Piece, group_sections
+from einformer.notes.documents.latex import read_markdown
+from einformer.notes.documents.pieces import Document, Heading, Macro, Piece, group_sections
 
 
 def read_notebook(source: Source) -> Document:

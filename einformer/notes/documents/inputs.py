@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from einformer.errors import Source
-from einformer.lint.notes.latex import read_latex
-from einformer.lint.notes.pieces import Macro
+from einformer.notes.documents.latex import read_latex
+from einformer.notes.documents.pieces import Macro
 
 _NAMED = re.compile(r"(?<!%)\\(?:input|include|subfile|usepackage|RequirePackage)\s*+(?:\[[^\]\n]*\])?\s*+\{([^{}\n]+)\}")
 _MOST, _LARGEST = 100, 1_000_000  # files of one document, bytes of one of them

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.errors import Finding, Source
-from einformer.lint.notes.pieces import Formula
+from einformer.notes.documents.pieces import Formula
 
 _LEGEND = re.compile(r"\\textbf\s*\{\s*axes\s*\}")
 _ARROW = re.compile(r"\\textbf\s*\{\s*(?:layer|model)\s*\}[^\n]*?(?:\\rightarrow|\\to\b|->)")  # a page in matrices has none

@@ -17,10 +17,10 @@ from einformer.language.primitives import NAMES
 from einformer.language.tokens import Line, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor
 from einformer.language.walk import subexpressions
-from einformer.lint.notes.macros import expand_macros
-from einformer.lint.notes.pieces import Formula, Macro, Passage, is_too_deep, shorten_blanks
-from einformer.lint.notes.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
-from einformer.lint.notes.spelling import rewrite_formula
+from einformer.notes.documents.macros import expand_macros
+from einformer.notes.documents.pieces import Formula, Macro, Passage, is_too_deep, shorten_blanks
+from einformer.notes.documents.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
+from einformer.notes.documents.spelling import rewrite_formula
 
 _EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
 _SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→", ":", *_EQUALS))

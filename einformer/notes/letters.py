@@ -16,8 +16,8 @@ from einformer.language.calls import axis_of
 from einformer.language.parser import resolve
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import rebuild, subexpressions
-from einformer.lint.notes.slots import strip_mark
-from einformer.lint.reading import Equation, is_respelled
+from einformer.notes.documents.slots import strip_mark
+from einformer.notes.reading import Equation, is_respelled
 
 NO_LEGEND = "no legend"
 RAISED = "↑"  # ends the name of a tensor once for each of its upper indices: `g_{ij}` and `g^{ij}` are two tensors

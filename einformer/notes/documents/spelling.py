@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable
 
 from einformer.language.latex_reader import CASES, LETTERS, NAMED, TEXTS, Mark
-from einformer.lint.notes.macros import find_closing
-from einformer.lint.notes.parts import OPENING
-from einformer.lint.notes.pieces import Passage, join
-from einformer.lint.notes.scripts import PRIME, TRANSPOSED, Names, Scripts, find_letters
-from einformer.lint.notes.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
-from einformer.lint.notes.slots import ELLIPSIS, replace_marks, rewrite_slots
+from einformer.notes.documents.macros import find_closing
+from einformer.notes.documents.parts import OPENING
+from einformer.notes.documents.pieces import Passage, join
+from einformer.notes.documents.scripts import PRIME, TRANSPOSED, Names, Scripts, find_letters
+from einformer.notes.documents.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
+from einformer.notes.documents.slots import ELLIPSIS, replace_marks, rewrite_slots
 
 _SPACED = re.compile(r"[\s,]+")
 _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from einformer.errors import Source
-from einformer.lint.notes.latex import MATH, read_document
-from einformer.lint.notes.pieces import Document, Formula, Words
-from einformer.lint.notes.restructured import LITERAL, ROLES
+from einformer.notes.documents.latex import MATH, read_document
+from einformer.notes.documents.pieces import Document, Formula, Words
+from einformer.notes.documents.restructured import LITERAL, ROLES
 
 _PATTERN = re.compile(
     rf"""(?P<skipped> {LITERAL} | ^[ \t]*(?:>>>|\.\.\.[ ])[^\n]* | \\\$ ) | (?P<title> \f ) | {ROLES} | {MATH}""",

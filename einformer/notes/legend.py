@@ -18,7 +18,7 @@ from einformer.language.parser import parse_expression
 from einformer.language.sizes import Legend, Polynomial
 from einformer.language.tree import Axis, Expression, Index, Name, Number, Scalar, Spec, Tensor
 from einformer.language.walk import indices_in
-from einformer.lint.notes.pieces import Passage, Section
+from einformer.notes.documents.pieces import Passage, Section
 
 _NOTHING = Spec("", (), (), ())
 _TENSOR = r"\$\s*(?P<name>\\?[A-Za-z]+'*)\s*_\s*\{?\s*(?P<letters>[a-z'\s]+?)\s*\}?\s*%s"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from einformer.language.latex_reader import Mark, marks
-from einformer.lint.notes.pieces import Macro, Passage, join
+from einformer.notes.documents.pieces import Macro, Passage, join
 
 _LONGEST, _DEEPEST = 4_000, 20  # characters of expanded macros; longer ones stay unexpanded
 _PLACE = re.compile(r"#([1-9])")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from einformer.errors import Source
-from einformer.lint.notes.latex import read_document
-from einformer.lint.notes.pieces import Document
+from einformer.notes.documents.latex import read_document
+from einformer.notes.documents.pieces import Document
 
 _BODY = r"(?: [ \t]*\n | (?P={0})[ \t]+[^\n]*(?:\n|\Z) )*"
 ROLES = rf"""

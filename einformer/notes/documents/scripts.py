@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 
 from einformer.language.latex_reader import LETTERS
-from einformer.lint.notes.parts import Parts
-from einformer.lint.notes.pieces import Passage
-from einformer.lint.notes.signs import WORDS
+from einformer.notes.documents.parts import Parts
+from einformer.notes.documents.pieces import Passage
+from einformer.notes.documents.signs import WORDS
 
 LETTER, COMMAND, PRIME = re.compile(r"[^\W\dA-Z_]'*"), re.compile(r"\\[A-Za-z]+"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
 TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")

@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Finding, Source, Span
-from einformer.lint.judge import Context, Line, find_empty_sums, judge_section, regroup
-from einformer.lint.legend import (
+from einformer.notes.documents.pieces import Document, Formula, Section, Words
+from einformer.notes.documents.signs import BOLD, LETTERED
+from einformer.notes.documents.slots import restore_marks
+from einformer.notes.judge import Context, Line, find_empty_sums, judge_section, regroup
+from einformer.notes.legend import (
     Stated,
     StatedSize,
     find_conflicts,
@@ -19,12 +22,9 @@ from einformer.lint.legend import (
     read_shapes,
     read_sizes,
 )
-from einformer.lint.letters import NO_LEGEND, Letters, propose
-from einformer.lint.notes.pieces import Document, Formula, Section, Words
-from einformer.lint.notes.signs import BOLD, LETTERED
-from einformer.lint.notes.slots import restore_marks
-from einformer.lint.reading import Equation, Side, Told, read_equations
-from einformer.lint.specifications import check_specification, is_specification
+from einformer.notes.letters import NO_LEGEND, Letters, propose
+from einformer.notes.reading import Equation, Side, Told, read_equations
+from einformer.notes.specifications import check_specification, is_specification
 
 _FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
 _CAUSAL = ("causal", "autoregressive")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from einformer.errors import Source
-from einformer.lint.notes.pieces import (
+from einformer.notes.documents.pieces import (
     Document,
     Ends,
     Formula,
@@ -20,7 +20,7 @@ from einformer.lint.notes.pieces import (
     is_too_deep,
     join,
 )
-from einformer.lint.notes.typst_math import rewrite_typst
+from einformer.notes.documents.typst_math import rewrite_typst
 
 _TYPST = re.compile(
     r"""(?P<skipped> //[^\n]* | \\\$ | https?://\S+ ) | (?P<comment> /\* ) | (?P<ticks> `++ )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from einformer.errors import Source
-from einformer.lint.notes.pieces import (
+from einformer.notes.documents.pieces import (
     Document,
     Ends,
     Formula,

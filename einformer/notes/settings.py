@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Source, Span, catalogue, fail
-from einformer.lint.legend import read_legend
+from einformer.notes.legend import read_legend
 
 _KINDS: dict[str, type] = {"ignore": list, "exclude": list, "legend": dict, "axes": dict, "macros": dict}
 _COMMENT = re.compile(r"einformer:\s*ignore\b(?:\[([A-Za-z0-9, ]*)\])?")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from einformer.language.latex_reader import LETTERS
 from einformer.language.tokens import MAXIMUM_DEPTH
-from einformer.lint.notes.pieces import Passage, join
+from einformer.notes.documents.pieces import Passage, join
 
 _TOKEN = re.compile(
     r"""(?P<string> "[^"]*" ) | (?P<escaped> \\[^\s] ) | (?P<row> \\(?=\s|$) ) | (?P<code> \#[A-Za-z.]+(?:\([^()]*\))? )

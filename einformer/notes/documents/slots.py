@@ -9,9 +9,9 @@ import re
 from collections import Counter
 from string import ascii_lowercase
 
-from einformer.lint.notes.pieces import Passage, join
-from einformer.lint.notes.scripts import PRIME
-from einformer.lint.notes.signs import DOTS
+from einformer.notes.documents.pieces import Passage, join
+from einformer.notes.documents.scripts import PRIME
+from einformer.notes.documents.signs import DOTS
 
 _ALPHABETS = {
     "bar": "ա", "hat": "а", "tilde": "ა", "dot": "ⰰ", "0": "𐐨", "1": "ꭰ", "2": "𐳀", "3": "𑣀", "in": "𞤢", "out": "𐓘", "max": "𖹠",

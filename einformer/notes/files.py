@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.lint.documents import Checked, check_document, merge
-from einformer.lint.notes.inputs import find_macros, forget_inputs
-from einformer.lint.notes.latex import read_latex, read_markdown
-from einformer.lint.notes.notebook import cells, read_notebook
-from einformer.lint.notes.pieces import Document, Macro
-from einformer.lint.notes.restructured import read_restructured
-from einformer.lint.notes.typst import read_typst
-from einformer.lint.settings import Settings, find_ignored, is_silenced
+from einformer.notes.checking import Checked, check_document, merge
+from einformer.notes.documents.inputs import find_macros, forget_inputs
+from einformer.notes.documents.latex import read_latex, read_markdown
+from einformer.notes.documents.notebook import cells, read_notebook
+from einformer.notes.documents.pieces import Document, Macro
+from einformer.notes.documents.restructured import read_restructured
+from einformer.notes.documents.typst import read_typst
+from einformer.notes.settings import Settings, find_ignored, is_silenced
 
 PACKAGES = {  # commands of packages, as macros: words part rows, spaces part statements
     **dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\")),
@@ -41,8 +41,8 @@ def _check_notes_text(source: Source, document: Document, chosen: Settings) -> C
 
 # Raises EinformerError E801 if the text is not Python.
 def _check_python(source: Source, chosen: Settings) -> Checked:
-    from einformer.lint.docstrings import read_docstrings  # take as long to load as a note to be read
-    from einformer.lint.names import check_names
+    from einformer.notes.documents.docstrings import read_docstrings  # take as long to load as a note to be read
+    from einformer.notes.names import check_names
 
     try:
         (wrong, count), spoken = check_names(source, chosen.axes), read_docstrings(source)
