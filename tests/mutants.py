@@ -786,7 +786,7 @@ MUTANTS = (
     ),
     _mutant(
         "every operand has a gradient", "interpreters/count/derived.py",
-        "sink, paired = (first, second), ", 'sink, paired = ("", ""), ',
+        "sink, paired = (first, second), ", "sink, paired = (EVERYWHERE, EVERYWHERE), ",
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
     _mutant(
