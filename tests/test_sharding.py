@@ -16,7 +16,7 @@ import torch
 
 import einformer
 from einformer import EinformerError
-from einformer.language.calls import axis_of
+from einformer.language.calls import axis_of, slot_letters
 from einformer.language.specialise import specialise
 from einformer.objects import Model
 from einformer.program.lowering import lower_functions
@@ -510,4 +510,42 @@ def test_ranks_compute_what_one_process_computes_whatever_the_text_and_the_map(b
             assert count_bytes(model, mesh, shard, plan) == count_log(world), (seed, shard)
         assert refused in (None, "E743", "E744"), (seed, shard, refused)
         outcomes["computed"] += refused is None
+    assert outcomes["computed"] > BLOCK / 2
+
+
+def yield_to_rows(model: Model, random: Random) -> str:
+    """A map that splits the rows of a random text, and with them a letter of its weights, if it has both: of experts first."""
+    time = model.spec.layer.time
+    rows = [
+        letter for formal in model.spec.layer.formals for letter in slot_letters(formal) if not model.legend.is_bound(letter)
+    ]
+    functions = lower_functions(specialise(model.spec.tree, "Main"), model.legend)
+    held = {letter for function in functions.values() for line in function.weights for letter in line.value.axes}
+    even = [letter for letter in sorted(held) if model.legend.is_bound(letter) and model.legend.length(letter) % 2 == 0]
+    chosen = [letter for letter in even if re.search(rf"top_\{{\w+,{letter}\}}", str(model.spec))]
+    rows = [letter for letter in rows if time is None or letter != time.letter]
+    return f"dp: {rows[0]} ({random.choice(chosen or even)})" if rows and even else ""
+
+
+@pytest.mark.parametrize("block", few(range(10), {0}))
+def test_any_index_of_weights_may_yield_to_rows(block: int) -> None:
+    outcomes = Counter[str]()
+    for seed in range(6000 + 2 * BLOCK * block, 6000 + 2 * BLOCK * (block + 1)):
+        model, *_, plan = draw(seed)
+        if not (shard := yield_to_rows(model, Random(seed))):
+            continue
+        refused, world = "", None
+        try:
+            world = agree(model, {"dp": 2}, shard, plan, seed)
+        except EinformerError as error:
+            refused = error.findings[0].code
+        assert refused in ("", "E743", "E744"), (seed, shard)
+        if world is None:
+            continue
+        uneven = {
+            row.collective for row in model.exchanges("dp=2", shard, plan, **model.inputs(batch=2, length=4)) if row.uneven != 1
+        }
+        counted, logged = count_bytes(model, {"dp": 2}, shard, plan), count_log(world)
+        assert {key[0] for key in counted | logged if counted[key] != logged[key]} <= uneven, (seed, shard)
+        outcomes["sent" if world.sent else "computed"] += 1
     assert outcomes["computed"] > BLOCK / 2

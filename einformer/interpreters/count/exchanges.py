@@ -208,9 +208,9 @@ class _Places:
         """The calls and collectives of a function."""
         if name not in self.places:
             function, self.places[name] = self.functions[name], {}
-            there = {line.value for line in (*function.inputs, *function.weights, *function.scalars)}
+            there = {line.value for line in (*function.inputs, *function.scalars)}
             visit = _Visit(self, function, self.places[name])
-            visit.lines(function.lines, there, ())
+            visit.lines((*function.weights, *function.lines), there, ())  # a tied weight may be gathered
             visit.value(function.output.value, there, Site())
         return {value: sites for value, sites in self.places[name].items() if isinstance(value.operation, op.Call | Collective)}
 
