@@ -88,6 +88,7 @@ GEMMA4_LARGE |= {
     "layer_types": ["sliding_attention", "full_attention"] * 2,
 }
 OF_GEMMA4: dict[str, Any] = {"enable_moe_block": True, "num_experts": 7, "top_k_experts": 3, "moe_intermediate_size": 9}
+UNIFIED: dict[str, Any] = {k: v for k, v in GEMMA4_LARGE.items() if "per_layer_input" not in k}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "granitemoeshared": ("granitemoeshared", SHARED | {"shared_intermediate_size": 13}),
@@ -111,6 +112,7 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma4_wide": ("gemma4_text", GEMMA4 | {"use_double_wide_mlp": True, "num_kv_shared_layers": 2}),
     "gemma4_large": ("gemma4_text", GEMMA4_LARGE),
     "gemma4_experts": ("gemma4_text", GEMMA4_LARGE | OF_GEMMA4),
+    "gemma4_unified": ("gemma4_unified_text", UNIFIED),
     "youtu": ("youtu", LATENT),
     "youtu_untied": ("youtu", LATENT | {"rope_parameters": YARN, "tie_word_embeddings": False}),
     "mistral4": ("mistral4", LATENT_EXPERTS | {"rope_parameters": GROWING}),
