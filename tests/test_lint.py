@@ -75,7 +75,7 @@ WRONG = {
     "an addend beside a scalar": ("$y_t = \\alpha + \\beta x_t + u_k$", "E301", "k"),
     "a step of another": ("$y_t = \\alpha + \\beta x_{i-1}$", "E301", "i"),
     "a sum in a function": ("$\\mathrm{Var}(s) = \\mathrm{Var}(\\sum_{j} d_i c_i)$", "E306", "j"),
-    "a sum beside an expression of numbers": ("$2 c = \\sum_j r_j d_i$", "E301", "i"),
+    "a sum beside an expression of numbers": ("$2 \\alpha = \\sum_j r_j d_i$", "E301", "i"),
     "a sum on one side only": ("$-\\sum_i r_k d_i = \\sum_i r_i c_i$", "E302", "\\sum_i r_i c_i"),
     "a sum alone": ("for $\\sum_k r_i c_j$", "E306", "k"),
     "a class of a sum": ("$f_j(z) = e^{z_j} / \\sum_k e^{z_i}$", "E306", "k"),
@@ -180,6 +180,7 @@ RIGHT = {
     "transposition": "$A_{ij} = B_{ik} C_{kj}$, $D_{ij} = A_{ji}$",
     "an expectation of what is known": "$\\mathbb{E}^Q_t r_{jt} = \\exp(a_t)$, $\\mathbb{E}_t c_i = c_i$",
     "some elements": "$w = n_j + 1$, $a = 3 b_i$, $g_t = h_i$, $x_{nk} = c x_{nj}$, $\\max_j z_j = z_i$, $\\sum_j a_{ij} = 1$",
+    "a function of the author on the left": "$f(x_t z) = \\exp(-r t) (c_t - d_t)$",
     "a step": "$\\pi_t = f_{t+j} g_t$, $q = e^{f_{y_i}} / \\sum_j e^{f_j}$",
     "an element-wise product": "$a_i = b_i \\odot c_i$, $d_{ij} = a_i e_{ij}$",
 }

@@ -152,16 +152,19 @@ def _judge_definition(line: Line, left: Expression, right: Expression, defined: 
 def _judge_equality(line: Line, left: Expression, right: Expression, defined: _Defined, known: Context) -> list[Finding]:
     needs, theirs = find_free(left), find_free(right)
     spoken = frozenset({*_LABEL.findall(line.written.formula.latex.text), *_find_doubtful(line)})
-    if not has_index(left) and not any(map(_is_call, subexpressions(left))) and any(map(_is_sum, subexpressions(right))):
+    plain = all(isinstance(x, Name) or not (isinstance(x, Tensor) or _is_call(x)) for x in subexpressions(left))
+    if plain and any(isinstance(x, Name) for x in subexpressions(left)) and any(map(_is_sum, subexpressions(right))):
         return _check(_make_line(frozenset(), right), defined, known, spoken)  # `\Delta t = \sum_i f_i / m_i`
     sums = [any(map(_is_sum, subexpressions(side))) for side in (left, right)]
     added = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
     alone = len(needs ^ theirs) == 1 and not added and not all(sums)  # for each of them: `\max_j z_j = z_i`
-    if alone or not (has_index(left) and has_index(right)):
+    if alone or _is_call(left) or _is_call(right) or not (has_index(left) and has_index(right)):
         return [*find_empty_sums(left), *find_empty_sums(right)]
+    ours, other = ({i.letter for x in _list_outer(side) for i in indices_in(x)} for side in (left, right))
+    shared = frozenset(ours & other)
     choices = [
         [finding for side in (left, right) for finding in _check(_make_line(wanted - spoken, side), defined, known, spoken)]
-        for wanted in (needs, theirs, needs | theirs)
+        for wanted in (needs, theirs, needs | theirs, shared)
     ]
     return min(choices, key=lambda findings: sum(finding.code not in _REMARKS for finding in findings))
 
@@ -255,11 +258,13 @@ class _Explicit:
             case Tensor():
                 return self.write_slots(e, wanted)
             case Product() | Quotient():
-                parts = [find_free(f) for f in factors_of(e) if not _is_call(f)]
-                shared = wanted.union(*parts)
-                return rebuild(
-                    e, lambda child: self.write(child, shared if isinstance(child, Index) or _is_call(child) else wanted)
-                )
+                free = wanted.union(*(find_free(f) for f in factors_of(e) if not _is_call(f)))
+                carried = wanted.union(index.letter for x in _list_outer(e) for index in indices_in(x))
+
+                def write(child: Expression) -> Expression:
+                    return self.write(child, carried if isinstance(child, Index) else free if _is_call(child) else wanted)
+
+                return rebuild(e, write)
             case Apply() if _is_call(e):
                 return self.stand_for(e, wanted)
             case Apply(name="sum"):
