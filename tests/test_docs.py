@@ -26,7 +26,7 @@ from tests.examples import MADE, PAGES, ROOT, Example, answers, examples, framed
 from tests.heads import input_letters
 from tests.shipped import TEXTS as TEXTS_THAT_SHIP
 
-KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}"}
+KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}", "{raw} html"}
 ALL = [example for page in PAGES for example in examples(page)]
 TEXTS = [example for example in ALL if example.info == "einformer"]
 GOOD = [example for example in TEXTS if not example.refused]
