@@ -227,6 +227,7 @@ WITHOUT_FORMULA = {  # another number in each turn, or in turns that no formula 
     "a choice of instances that all turns share", "a choice by two loops", "a choice by numbers that are data",
     "as far back as the turn", "visible positions in the first turn alone",
     "as far back as the turn inside, and changed outside", "all positions in the last turns inside, and changed outside",
+    "a window of a list, and all positions",
 }  # fmt: skip
 
 

@@ -584,9 +584,9 @@ class Body(Reader):
         return Support(reads, nonzero, ALWAYS, wild, wild)
 
     def quotient(self, numerator: Value, denominator: Value) -> Support:
-        """A numerator over what is zero at most where its cases say so."""
+        """A numerator over what is zero at most where its cases say so; over an infinity what is finite is zero."""
         top, bottom = self.support(numerator), self.support(denominator)
-        wild = either(top.wild, bottom.wild, self.undefined(denominator, bottom))
+        wild = either(top.wild, self.undefined(denominator, bottom))
         nonzero = either(top.nonzero, wild)
         reads = merged(top.where(nonzero), bottom.where(nonzero))
         if wild and not bottom.wild and self.sign(denominator) > 0:
