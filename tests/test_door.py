@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -125,3 +126,31 @@ def test_hooks_see_what_passed_the_door() -> None:
     refusal(module, TOKENS[0])
     module(TOKENS)
     assert len(seen) == 1
+
+
+OF_WHOLE_NUMBERS = """axes
+  b: B
+  s: S
+  d: D
+  v: 3
+scalars
+  T_v = [1, 5, 7]
+layer Grades(x_bs) -> y_bs:
+  y_bs = T_{x_bs}
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_model_of_whole_numbers_alone_has_the_dtype_of_torch(plan: str) -> None:
+    text = OF_WHOLE_NUMBERS.replace("  d: D\n", "") + "model M(x_bs) -> y_bs:\n  y_bs = Grades(x_bs) / 3\n"
+    model = einformer.parse(text).bind()
+    tokens = torch.tensor([[0, 2, 1], [2, 2, 0]])
+    y = model.build(plan=plan)(tokens)
+    assert y.dtype == torch.get_default_dtype()
+    np.testing.assert_allclose(y, model.reference(tokens.numpy(), weights={}), rtol=1e-6)
+
+
+def test_numbers_of_a_layer_without_a_dtype_are_refused() -> None:
+    text = f"{OF_WHOLE_NUMBERS}model M(x_bs, z_bsd) -> y_bsd:\n  y_bsd = z_bsd Grades(x_bs)\n"
+    with pytest.raises(EinformerError, match="E702 no input or weight of `Grades` has the dtype of its numbers"):
+        einformer.parse(text).bind(D=2).build()

@@ -386,7 +386,7 @@ def _write_need(context: Context, need: str, scalar: Callable[[str], str]) -> st
         case "device":
             return f"device = {context.name_tensor(context.layer.formals[0])}.device"
         case "dtype":
-            return f"dtype = {_find_floating(context)}.dtype"
+            return f"dtype = {_write_dtype(context)}"
         case "number":
             context.needs["dtype"] = None
             return "number = torch.promote_types(dtype, torch.float32)"
@@ -406,11 +406,18 @@ def _write_size(context: Context, letter: str) -> str:
     return f"{context.read_constant(letter)} = {size}"
 
 
-def _find_floating(context: Context) -> str:
-    whole = Whole(context.layer, context.layers, context.legend)
-    for formal in context.layer.formals:
-        if formal.name not in whole.selecting | whole.either:
-            return context.name_tensor(formal)
-    if weights := list_stored(context.layer):
-        return f"self.{key(weights[0].name)}"
-    raise fail("E601", f"`{context.layer.name}` has no floating input or weight", context.layer.span)
+def _write_dtype(context: Context) -> str:
+    """The dtype of an input or weight of the layer; torch's own in a model of whole numbers alone."""
+    own, *others = (_list_floating(layer, context) for layer in (context.layer, *context.layers.values()))
+    if own:
+        return f"{own[0]}.dtype"
+    if not any(others):
+        return "torch.get_default_dtype()"
+    message = f"no input or weight of `{context.layer.name}` has the dtype of its numbers"
+    raise fail("E702", message, context.layer.span, fix="a weight in the layer, or its equations where it is called")
+
+
+def _list_floating(layer: Layer, context: Context) -> list[str]:
+    whole = Whole(layer, context.layers, context.legend)
+    inputs = [formal for formal in layer.formals if formal.name not in whole.selecting | whole.either]
+    return [*map(context.name_tensor, inputs), *(f"self.{key(weight.name)}" for weight in list_stored(layer))]
