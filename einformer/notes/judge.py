@@ -192,8 +192,14 @@ def _check(line: Equation, defined: _Defined, known: Context, spoken: Letters) -
 # With the slots that it lacks.
 def _mend(e: Expression, defined: _Defined, wrong: set[Span]) -> Expression:
     if isinstance(e, Tensor | Name) and e.span in wrong and (slots := defined[e.name].slots):
-        more = tuple(slot for slot in open_groups(slots) if isinstance(slot, Index) and slot.letter not in axes_of(e))
-        return Tensor(e.name, slots_of(e) + more, span=e.span)
+        more, here = (
+            list[Index](),
+            Counter(axis_of(slot.letter) for slot in open_groups(slots_of(e)) if isinstance(slot, Index)),
+        )
+        for slot in (slot for slot in open_groups(slots) if isinstance(slot, Index)):
+            more += [slot] * (here[axis_of(slot.letter)] < 1)
+            here[axis_of(slot.letter)] -= 1
+        return Tensor(e.name, (*slots_of(e), *more), span=e.span)
     return rebuild(e, lambda child: _mend(child, defined, wrong))
 
 
