@@ -149,7 +149,13 @@ def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows(
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
-@pytest.mark.parametrize(("name", "shard"), [("mixtral", "ep: b (x); tp: g f v"), ("deepseek_v3", "ep: b (x); tp: a f v m o")])
+@pytest.mark.parametrize(
+    ("name", "shard"),
+    [
+        ("mixtral", "ep: b (x); tp: g f v"),
+        pytest.param("deepseek_v3", "ep: b (x); tp: a f v m o", marks=pytest.mark.slow),
+    ],
+)
 def test_the_rows_that_travel_to_experts_are_counted(name: str, shard: str) -> None:
     model, mesh = einformer.from_huggingface(PUBLISHED[name]), {"ep": 8, "tp": 2}
     with join(16):
