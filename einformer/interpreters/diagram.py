@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from einformer.errors import Span
@@ -25,8 +24,6 @@ from einformer.program import operations as op
 from einformer.program.lowering import lower
 from einformer.program.operations import Function, Line, Turns, Value
 from einformer.program.rewrite import list_lines, walk_values
-
-Kind = Literal["end", "layer", "softmax", "linear", "product", "lookup", "pointwise", "sum", "way"]
 
 # Okabe and Ito's colours, which the colour-blind can tell apart, and what they stand for: the first that a box holds.
 COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -81,7 +78,7 @@ _FORMULAS = _Formulas()
 class Node:
     """A box, a loop, or the place where an arrow passes a row; `x` is where the stream or its middle is."""
 
-    kind: Kind
+    kind: str  # of COLOURS, or `end`, `sum`, `way`
     text: str = ""
     label: str = ""  # the shape of what leaves it
     inner: Graph | None = None  # of a loop
@@ -229,21 +226,13 @@ def _spread(row: list[Node], neighbours: Neighbours) -> None:
     wanted = [0.0 if node.stream else _average(node, neighbours) for node in row]
     apart = [0.0] + [one.right + other.left + _BESIDE for one, other in itertools.pairwise(row)]
     middle = next((place for place, node in enumerate(row) if node.stream), None)
-    rightwards, leftwards = wanted[:], wanted[:]
-    for i in range(1, len(row)):
-        rightwards[i] = max(wanted[i], rightwards[i - 1] + apart[i])
-    for i in range(len(row) - 2, -1, -1):
-        leftwards[i] = min(wanted[i], leftwards[i + 1] - apart[i + 1])
+    right, left = wanted[:], wanted[:]
+    for i in range(1 + (middle or 0), len(row)):
+        right[i] = max(right[i], right[i - 1] + apart[i])
+    for i in reversed(range(len(row) - 1 if middle is None else middle)):
+        left[i] = min(left[i], left[i + 1] - apart[i + 1])
     for i, node in enumerate(row):
-        if middle is None:
-            node.x = (rightwards[i] + leftwards[i]) / 2
-        else:
-            node.x = 0
-    if middle is not None:
-        for i in range(middle + 1, len(row)):
-            row[i].x = max(wanted[i], row[i - 1].x + apart[i])
-        for i in range(middle - 1, -1, -1):
-            row[i].x = min(wanted[i], row[i + 1].x - apart[i + 1])
+        node.x = (right[i] + left[i]) / 2 if middle is None else right[i] if i >= middle else left[i]
 
 
 def _average(node: Node, neighbours: Neighbours) -> float:
@@ -289,12 +278,8 @@ class _Reader:
         operation, terms = line.value.operation, equation.right.terms if isinstance(equation.right, Sum) else ()
         stream, parts = self.last.get(line.name), operation.arguments if isinstance(operation, op.Map) else ()
         added = [(part, term) for part, term in zip(parts, terms, strict=False) if self.at.get(part) is not stream]
-        if not (
-            equation.relation == "<-"
-            and stream
-            and len(terms) == len(parts) == len(added) + 1
-            and operation == op.Map("+", parts)
-        ):
+        whole = len(terms) == len(parts) == len(added) + 1 and operation == op.Map("+", parts)
+        if not (stream and whole and equation.relation == "<-"):
             text = _FORMULAS.equation(replace(equation, relation="=") if equation.relation == "return" else equation)
             again = isinstance(operation, op.Recur)
             node = Node(self.choose_kind(line.value), text, self.spell_shape(line.labels), again=again)
@@ -315,8 +300,7 @@ class _Reader:
         """A box for each layer that is called on the result of another; else one for the whole term."""
         if isinstance(value.operation, op.Call):
             call = value.operation
-            kind: Kind = "layer"
-            text = self.names[call.function] + f"{_DOWN}{''.join(call.turns)}{_END}" * bool(call.turns)
+            kind, text = "layer", self.names[call.function] + f"{_DOWN}{''.join(call.turns)}{_END}" * bool(call.turns)
             sources = [
                 node
                 for argument in call.arguments
@@ -395,12 +379,12 @@ class _Reader:
             return [node]
         return list(dict.fromkeys(source for operand in value.operands for source in self.find_sources(operand)))
 
-    def choose_kind(self, value: Value) -> Kind:
+    def choose_kind(self, value: Value) -> str:
         """The first of the colours that fits an operation of the box."""
         kinds = set(self.list_kinds(value)) if self.find(value) is None else {"pointwise"}
-        return next(kind for kind in ("layer", "softmax", "linear", "product", "lookup", "pointwise") if kind in kinds)
+        return next(kind for kind in COLOURS if kind in kinds)
 
-    def list_kinds(self, value: Value) -> Iterator[Kind]:
+    def list_kinds(self, value: Value) -> Iterator[str]:
         """The colours of the operations of a box."""
         yield "pointwise"
         match value.operation:
@@ -409,10 +393,8 @@ class _Reader:
             case op.Reduce("Sm"):
                 yield "softmax"
             case op.Contract(_, factors):
-                yield (
-                    "linear" if any(isinstance(_find_stored(factor).operation, op.Weight) for factor in factors) else "product"
-                )
-            case op.Gather(argument) if isinstance(_find_stored(argument).operation, op.Weight):
+                yield "linear" if any(map(_is_stored, factors)) else "product"
+            case op.Gather(argument) if _is_stored(argument):
                 yield "lookup"
             case _:
                 pass
@@ -444,10 +426,10 @@ def _spell_letters(line: Line) -> str:
     return "".join(label[0] if len(label) == 1 else f"({''.join(label)})" for label in line.labels)
 
 
-def _find_stored(value: Value) -> Value:
+def _is_stored(value: Value) -> bool:
     while isinstance(value.operation, op.View | op.Spread):
         value = value.operation.argument
-    return value
+    return isinstance(value.operation, op.Weight)
 
 
 # ---------------------------------------------------------------------------------------------------------------- SVG
@@ -473,8 +455,9 @@ _STYLE = """
 .einformer .panel, .einformer .loop { fill: none; stroke: currentColor; opacity: .3 }
 .einformer .loop { stroke-dasharray: 5 4 }
 .einformer .end { fill: var(--paper); stroke: currentColor }
-"""
-_FILL = ".einformer .{} {{ fill: {colour}; fill-opacity: .16; stroke: {colour} }}\n"
+""" + "".join(
+    f".einformer .{kind} {{ fill: {fill}; fill-opacity: .16; stroke: {fill} }}\n" for kind, (fill, _) in COLOURS.items()
+)
 
 
 class Drawing(str):
@@ -529,9 +512,7 @@ def draw(written: Spec, tree: Spec, name: str, legend: Legend, width: int = 1600
 def _draw_panels(panels: Sequence[Panel], title: str, width: float) -> str:
     root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "einformer", "role": "img", "aria-label": title})
     SubElement(root, "title").text = title
-    SubElement(root, "style").text = _STYLE + "".join(
-        _FILL.format(kind, colour=colour) for kind, (colour, _) in COLOURS.items()
-    )
+    SubElement(root, "style").text = _STYLE
     tip = _add(SubElement(root, "defs"), "marker", id="tip", viewBox="0 0 8 8", refX=7, refY=4, markerWidth=7, markerHeight=7)
     tip.attrib |= {"orient": "auto", "markerUnits": "userSpaceOnUse"}
     _add(tip, "path", "tip", d="M0 0L8 4L0 8z")
@@ -607,9 +588,9 @@ def _draw_arrow(parent: Element, arrow: Arrow, place: float) -> None:
         end, middle = target.x + math.copysign(_RADIUS, x - target.x), target.y + _RADIUS
         path += f"C{x:g} {middle:g} {x:g} {middle:g} {end:g} {middle:g}"
     else:
-        aside, top = (
-            (arrow.port.x, _HIGH + arrow.port.y) if arrow.port else (0 if stream else place * min(16, target.half / 2), 0)
-        )
+        aside, top = 0 if stream else place * min(16, target.half / 2), 0.0
+        if arrow.port:
+            aside, top = arrow.port.x, _HIGH + arrow.port.y
         end, middle = target.x + aside, (y + target.y) / 2
         path += f"C{x:g} {middle:g} {end:g} {middle:g} {end:g} {target.y:g}V{target.y + top:g}"
     line = _add(parent, "path", "stream" if stream else "arrow", d=path)
