@@ -1,9 +1,9 @@
-"""Says where each value is needed (R10): zeros, choices and masks, followed from the output of a function back to its inputs.
+"""Says where each value is zero and where it is needed (R10): choices and masks, followed through the values of a function.
 
 `p_x = where(top_{T,x}(r_x), r_x, 0)` is zero but for T numbers of x. In `p_x silu(g_xf) u_xf O_xfd` the other factors are
 needed for those T only, and so is every value that nothing else reads: the experts that compute. In the same way the scores
-`q_bse k_bs'e` are needed only where a mask allows them. `positions.py` derives where values are zero or -inf. A loop is
-repeated until nothing changes.
+`q_bse k_bs'e` are needed only where a mask allows them. Supports are followed from the inputs to the output, and with them
+which values depend on trained weights; needs from the output back; a loop is repeated until nothing changes.
 """
 
 from __future__ import annotations
