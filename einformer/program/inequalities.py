@@ -311,10 +311,9 @@ def is_some(inequality: Inequality) -> bool:
     return any("~" in letter for letter in inequality.linear.letters())
 
 
-@functools.lru_cache(maxsize=4096)
-def data_of(inequality: Inequality) -> frozenset[Atom]:
+def data_of(inequality: Inequality) -> set[Atom]:
     """The elements of data in an inequality."""
-    return frozenset(atom for atom in inequality.linear.atoms() if atom.kind == "data")
+    return {atom for atom in inequality.linear.atoms() if atom.kind == "data"}
 
 
 def data_in(cases: Iterable[Conjunction]) -> set[Atom]:

@@ -774,9 +774,8 @@ class Body(Reader):
         output, state = self.instance(body.output, {}), body.states.get(callee.output.value)
         if state is not None and state.anchor is not None:
             output = replace(output, reads=(Read(state.anchor, self.here, at=value.span),))
-        claims = [cases for support in supports for cases in support.claims if cases not in (ALWAYS, NEVER)]
-        outside, mark = data_in(itertools.chain(*claims)), self.mark(value)
-        return output.each(lambda cases: rename_data(cases, mark, outside))
+        outside = data_in(case for support in supports for cases in support.claims for case in cases)
+        return output.each(lambda cases: rename_data(cases, self.mark(value), outside))
 
     def mark(self, call: Value) -> str:
         """What tells the data of a call from those of others."""
