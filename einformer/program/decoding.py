@@ -126,9 +126,16 @@ def continue_functions(
     return continued
 
 
-def has_any(function: Function, functions: Mapping[str, Function], kinds: tuple[type[op.Operation], ...]) -> bool:
-    """Has a function one of these operations, or a call of a function that has one?"""
-    return any(_is_any(value.operation, functions, kinds) for value in walk_values(function))
+def reads_cache(function: Function, functions: Mapping[str, Function]) -> bool:
+    """Does a function read a cache, or call one that does?"""
+    return any(_continues(value.operation, functions) for value in walk_values(function))
+
+
+def keeps_anything(function: Function, functions: Mapping[str, Function]) -> bool:
+    """Does a function keep something, or call one that does?"""
+    inside = [value.operation for value in walk_values(function)]
+    calls = {e.function for e in inside if isinstance(e, op.Call)}
+    return any(isinstance(e, KEEPING) for e in inside) or any(keeps_anything(functions[name], functions) for name in calls)
 
 
 @dataclass(slots=True)
@@ -532,11 +539,11 @@ def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str,
 
 def _looks(e: op.Operation, functions: Mapping[str, Function], time: str) -> bool:
     over = isinstance(e, op.Reduce | op.Contract) and time in e.letters
-    return over or (isinstance(e, op.Recur) and e.letter == time) or _is_any(e, functions, CONTINUING)
+    return over or (isinstance(e, op.Recur) and e.letter == time) or _continues(e, functions)
 
 
-def _is_any(e: op.Operation, functions: Mapping[str, Function], kinds: tuple[type[op.Operation], ...]) -> bool:
-    return has_any(functions[e.function], functions, kinds) if isinstance(e, op.Call) else isinstance(e, kinds)
+def _continues(e: op.Operation, functions: Mapping[str, Function]) -> bool:
+    return reads_cache(functions[e.function], functions) if isinstance(e, op.Call) else isinstance(e, CONTINUING)
 
 
 def is_natural(number: Value) -> bool:

@@ -301,41 +301,9 @@ def letters_of(cases: Cases) -> set[str]:
     return {letter for case in cases for inequality in case for letter in inequality.linear.letters()}
 
 
-def only(cases: Cases, keeps: Callable[[Inequality], bool]) -> Cases:
-    """What some of the inequalities say: a weaker claim."""
-    return cases if cases in (ALWAYS, NEVER) else either(frozenset(frozenset(filter(keeps, case)) for case in cases))
-
-
-def is_some(inequality: Inequality) -> bool:
-    """Does it speak of some number of a letter?"""
-    return any("~" in letter for letter in inequality.linear.letters())
-
-
-def data_of(inequality: Inequality) -> set[Atom]:
-    """The elements of data in an inequality."""
-    return {atom for atom in inequality.linear.atoms() if atom.kind == "data"}
-
-
-def data_in(cases: Iterable[Conjunction]) -> set[Atom]:
-    """The elements of data in cases."""
-    return {atom for case in cases for inequality in case for atom in data_of(inequality)}
-
-
 def of_data(case: Conjunction) -> bool:
     """Do data decide whether a case holds?"""
-    return any(map(data_of, case))
-
-
-def map_data(cases: Cases, change: Callable[[Atom], Atom]) -> Cases:
-    """The cases with other elements of data."""
-
-    def atom_of(atom: Atom) -> Linear:
-        new = change(atom) if atom.kind == "data" else atom
-        return Linear.atom(new._replace(arguments=tuple(argument.mapped(atom_of) for argument in new.arguments)))
-
-    if not any(map(of_data, cases)):
-        return cases
-    return frozenset(frozenset(i._replace(linear=i.linear.mapped(atom_of)) for i in case) for case in cases)
+    return any(atom.kind == "data" for inequality in case for atom in inequality.linear.atoms())
 
 
 def compare(name: str, left: Linear, right: Linear) -> Cases:

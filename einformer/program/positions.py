@@ -34,17 +34,12 @@ from einformer.program.inequalities import (
     branches,
     cases_at,
     compare,
-    data_in,
-    data_of,
     either,
-    is_some,
     letters_of,
-    map_data,
     of_data,
-    only,
     plain,
 )
-from einformer.program.numbers import UNDECIDED, UNSURE, ZERO, Numbers, Reader, spell
+from einformer.program.numbers import UNDECIDED, ZERO, Numbers, Reader, spell
 from einformer.program.operations import Carried, Function, Line, Turns, Value
 from einformer.program.rewrite import walk, walk_lines
 from einformer.program.turns import Case, Loops
@@ -188,7 +183,6 @@ class Analysis:
     unroll: bool = False
     bodies: dict[object, Body] = field(default_factory=dict)
     known: dict[str, set[Value]] = field(default_factory=dict)  # formulas
-    places: dict[object, int] = field(default_factory=dict)
 
     def is_time(self, letter: str) -> bool:
         """Does an index run over positions?"""
@@ -216,14 +210,6 @@ class Analysis:
         if function.name not in self.known:
             self.known[function.name] = formulas(function, self.time)
         return self.known[function.name]
-
-    def place(self, *key: object) -> int:
-        """The number of a place: of a choice, of a call in some turns, of what loses letters."""
-        return self.places.setdefault(key, len(self.places))
-
-    def chosen(self, body: Body, value: Value) -> Cases:
-        """Where a `top` chooses; nobody asks."""
-        return ALWAYS
 
     def tells(self, support: Support, formula: bool) -> bool:
         """Is a tensor over the position being computed an anchor: do inputs decide its value?"""
@@ -261,7 +247,6 @@ class Body(Reader):
         self.names: dict[Value, Line] = {}
         self.states: dict[Value, State] = {}
         self.supports: dict[Value, Support] = {}  # of what has no name
-        self.calls: dict[Value, Call] = {}
         self.formulas = analysis.formulas(function)
         for line, support, number in zip(function.inputs, given, numbers, strict=True):
             self.define(line, support, number)
@@ -367,11 +352,10 @@ class Body(Reader):
         around, unknown, places = self.loops, self.somewhere(), dict[tuple[str, int], Linear]()
         before = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
         self.turn[turns.letter], self.loops = Linear.index(turns.letter), (*around, (turns.letter, turns.loop.count))
-        outside = data_in(case for state in self.states.values() for cases in state.support.claims for case in cases)
         for turn in itertools.count(1):
             entering = {c: self.renewed(c, c.within, state, self.opaque_turn(c)) for c, state in before.items()}
             steps = len(self.steps)
-            after = {c: self.past(state, turns.letter, outside) for c, state in self.followed(turns, entering).items()}
+            after = {c: self.past(state, turns.letter) for c, state in self.followed(turns, entering).items()}
             gathered = {c: replace(after[c].support, reads=self.gathered(after[c].support, places)) for c in before}
             if all(self.includes(entering[c], after[c].support, gathered[c].reads, unknown) for c in before):
                 break
@@ -382,7 +366,6 @@ class Body(Reader):
                 before[c] = State(joined, (), entering[c].anchor or after[c].anchor)
         del self.turn[turns.letter]
         self.loops = around
-        self.states, self.supports, self.known = self.of_turn
         for c, state in after.items():
             self.hold(c, c.after, self.renewed(c, c.after, state, state.numbers))
 
@@ -394,7 +377,6 @@ class Body(Reader):
             self.hold(c, c.within, state)
         self.lines(turns.lines)
         after = {c: self.whole_state(c.last) for c in turns.carried}
-        self.of_turn = self.states, self.supports, self.known
         self.states, self.supports, self.known = outside
         return after
 
@@ -426,12 +408,11 @@ class Body(Reader):
         reads = (Read(INPUT, unknown),) if set(after.reads) - set(before.reads) else after.reads
         return Support(reads, *claims)
 
-    def past(self, state: State, letter: str, outside: set[Atom]) -> State:
-        """The facts after a turn, for whichever number the loop's letter had, but for those about data of this turn."""
+    def past(self, state: State, letter: str) -> State:
+        """The facts after a turn, for whichever number the loop's letter had."""
         some = {letter: Linear.index(self.facts.fresh(letter))}
         numbers = tuple((frozenset(i.at(some) for i in case), linear.at(some)) for case, linear in state.numbers)
-        support = state.support.at(some).each(lambda cases: decided(cases, outside))
-        return State(Support(support.reads, *map(_of_own_letters, support.claims)), numbers, state.anchor)
+        return replace(state, support=state.support.at(some), numbers=numbers)
 
     def gathered(self, support: Support, places: dict[tuple[str, int], Linear]) -> tuple[Read, ...]:
         """The reads of turn after turn, whatever data decide: a place within bounds that speak of it and of known letters."""
@@ -604,8 +585,8 @@ class Body(Reader):
 
     def undefined(self, value: Value, support: Support) -> Cases:
         """Where one divides by zero, unless data decide that; a formula is one of sizes by which one can divide."""
-        if not self.time or (support.nonzero == ALWAYS and not self.numeric(value)):
-            return NEVER  # without positions nothing is to be proved
+        if support.nonzero == ALWAYS and not self.numeric(value):
+            return NEVER
         cases = (case for case in self.vanishes(value) if not of_data(case))
         return self.facts.holding(frozenset(c for c in cases if not self.facts.letters or letters_of(frozenset((c,)))))
 
@@ -657,23 +638,17 @@ class Body(Reader):
         ]
         taken = [(arm, holds, cases) for arm, holds, cases in holding if cases]
         turning = len(taken) == 2 and not condition.axes and self.letters(condition) <= self.turn.keys()
-        around, whole, supports = self.cases, list[Support](), list[Support]()
+        around, supports = self.cases, list[Support]()
         for arm, holds, cases in taken:
             if turning and self.numeric(condition):
                 self.cases = around | {Case(spell(condition, self.scalars, self.legend), holds)}
             elif len(taken) == 2 and self.cannot_tell(condition, arm, cases):
                 self.analysis.unclear(condition.span)
-            whole.append(self.support(arm))
-            supports.append(whole[-1].within(cases))
+            supports.append(self.support(arm).within(cases))
             self.cases = around
-        if len(supports) < 2:
-            return supports[0] if supports else PLAIN
-        joined = supports[0].join(supports[1])
-        both_arms = zip(joined.claims, *(arm.claims for arm in whole), strict=True)
-        claims = (  # what is whole in both cases is whole, but where these say in which turns something is kept
-            ALWAYS if not self.time and then == otherwise == ALWAYS else cases for cases, then, otherwise in both_arms
-        )
-        return Support(merged(joined.reads, self.support(condition).reads), *claims)
+        joined = supports[0] if len(supports) == 1 else supports[0].join(supports[1]) if supports else PLAIN
+        reads = self.support(condition).reads if len(supports) == 2 else ()
+        return replace(joined, reads=merged(joined.reads, reads))
 
     def cannot_tell(self, condition: Value, arm: Value, cases: Cases) -> bool:
         """Is it unknown in which turns an arm is taken, for what a layer is given or for data beside numbers of turns?"""
@@ -737,15 +712,14 @@ class Body(Reader):
         match name:
             case "Sm":
                 return Support(inner.reads, argument.alive, high=inner.high)
+            case "sum" | "mean" | "var":
+                return Support(inner.reads, either(inner.nonzero, inner.wild), ALWAYS, inner.wild, inner.wild)
             case "max" | "lse":
                 return Support(inner.reads, inner.nonzero if name == "max" else ALWAYS, inner.alive, inner.low, inner.high)
             case "min":
                 return replace(inner, zero=NEVER)
-            case "top":
-                return Support(inner.reads, self.analysis.chosen(self, value), ALWAYS, inner.wild, inner.wild)
             case _:
-                nonzero = either(inner.nonzero, inner.wild) if row.zero else ALWAYS
-                return Support(inner.reads, nonzero, ALWAYS, inner.wild, inner.wild)
+                return Support(inner.reads, ALWAYS, ALWAYS, inner.wild, inner.wild)
 
     def own(self, value: Value, letters: Sequence[str]) -> list[str]:
         """The letters of positions at which an operator over these letters stands."""
@@ -769,18 +743,11 @@ class Body(Reader):
         body = self.analysis.body(callee.name, tuple(supports), numbers)
         over = {line.name: {x for x in line.value.axes if self.analysis.is_time(x)} for line in callee.inputs}
         seen = (name for name, support in zip(over, supports, strict=True) if support.reads and over[name] - {self.time})
-        self.calls[value] = Call(call.path, value.span, body, given, tuple(seen), self.cases)
-        self.step.calls.append(self.calls[value])
+        self.step.calls.append(Call(call.path, value.span, body, given, tuple(seen), self.cases))
         output, state = self.instance(body.output, {}), body.states.get(callee.output.value)
         if state is not None and state.anchor is not None:
             output = replace(output, reads=(Read(state.anchor, self.here, at=value.span),))
-        outside = data_in(case for support in supports for cases in support.claims for case in cases)
-        return output.each(lambda cases: rename_data(cases, self.mark(value), outside))
-
-    def mark(self, call: Value) -> str:
-        """What tells the data of a call from those of others."""
-        turns = (turn.value for turn in self.turn.values())
-        return f"@{self.analysis.place(call, *(turn for turn in turns if turn is not None))}"
+        return output.each(_apart(self.facts.fresh("@")))
 
     def as_it_stands(self, argument: Value) -> Anchor | None:
         """The anchor that an argument is, at its own position."""
@@ -831,20 +798,25 @@ def _stands(slot: op.Slot) -> bool:
 
 def _of_own_letters(cases: Cases) -> Cases:
     """The cases without their bounds on some number of an index: a weaker claim, and a shorter one."""
-    return only(cases, lambda inequality: not is_some(inequality))
-
-
-def decided(cases: Cases, outside: set[Atom]) -> Cases:
-    """The cases with nothing of other data than these but that they decide."""
-    if not any(map(of_data, cases)):
+    if cases in (ALWAYS, NEVER):
         return cases
-    return either(frozenset(frozenset(i if data_of(i) <= outside else UNSURE for i in case) for case in cases))
+    kept = (frozenset(i for i in case if not any("~" in x for x in i.linear.letters())) for case in cases)
+    return either(frozenset(kept))
 
 
-def rename_data(cases: Cases, mark: str, outside: Iterable[Atom]) -> Cases:
-    """The cases with elements of data of one call alone; those from `outside` are the same in every call."""
-    outside = {*outside, *data_of(UNSURE)}
-    return map_data(cases, lambda atom: atom if atom in outside else atom._replace(name=f"{atom.name}{mark}"))
+def _apart(call: str) -> Callable[[Cases], Cases]:
+    """Changes cases so that elements of data are those of one call alone."""
+
+    def named(atom: Atom) -> Linear:
+        name = f"{atom.name}{call}" if atom.kind == "data" and atom.name != "?" else atom.name
+        return Linear.atom(Atom(atom.kind, name, tuple(argument.mapped(named) for argument in atom.arguments)))
+
+    def changed(cases: Cases) -> Cases:
+        if not any(map(of_data, cases)):
+            return cases
+        return frozenset(frozenset(i._replace(linear=i.linear.mapped(named)) for i in case) for case in cases)
+
+    return changed
 
 
 def _alone(numbers: Numbers) -> Numbers:

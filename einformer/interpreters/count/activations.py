@@ -23,12 +23,11 @@ from einformer.interpreters.count.derived import (
     list_chosen,
     list_pairs,
 )
-from einformer.interpreters.count.gradients import Gradients, Turn
 from einformer.language.primitives import Keeps, row_of
 from einformer.language.tree import Equation, Spec
 from einformer.program import operations as op
 from einformer.program.inequalities import ALWAYS, Cases
-from einformer.program.needs import Need, Repeat, Step, made_of
+from einformer.program.needs import Flow, Need, Repeat, Step, made_of
 from einformer.program.orders import Letters
 from einformer.program.terms import Values
 from einformer.program.turns import Loops, Turns, turns_of
@@ -85,7 +84,7 @@ def find_saved(spec: Spec, name: str) -> tuple[Saved, ...]:
         SavedValue(store.key(line.name), frozenset(line.value.axes), (), line.value, trained=trained)
         for line in flow.function.inputs
     )
-    _Body(store, work.gradients[1], ALWAYS, inputs, "", ()).run()
+    _Body(store, flow, ALWAYS, inputs, "", ()).run()
     return (*store.carried, *store.saved.values())
 
 
@@ -108,16 +107,9 @@ class _Body:
     """One function: what is saved of each value, and by each line."""
 
     def __init__(
-        self,
-        store: _Store,
-        gradients: Gradients,
-        output: Cases,
-        arguments: Iterable[SavedValue],
-        path: str,
-        turns: tuple[Turns, ...],
+        self, store: _Store, flow: Flow, output: Cases, arguments: Iterable[SavedValue], path: str, turns: tuple[Turns, ...]
     ) -> None:
-        self.store, self.gradients, self.path, self.turns = store, gradients, path, turns
-        self.flow = flow = gradients.flow
+        self.store, self.flow, self.path, self.turns = store, flow, path, turns
         self.values = {line.value: value for line, value in zip(flow.function.inputs, arguments, strict=True)}
         self.inputs = tuple(value.key for value in self.values.values())
         self.needs = flow.needs(output)
@@ -179,14 +171,7 @@ class _Body:
         turns = (*self.turns, turns_of(self.step.loops, need.cases))
         chosen = list_chosen(self.flow.flows, need.where, letters)
         key = self.store.key(self.path, self.inputs, turns, chosen, letters, self.meanings.meaning(value))
-        return SavedValue(key, letters, turns, value, chosen, self.is_trained(value))
-
-    def is_trained(self, value: op.Value) -> bool:
-        return self.gradients.moves(value, self.turn)
-
-    @property
-    def turn(self) -> Turn:
-        return tuple((letter, 0) for letter, _ in self.step.loops)
+        return SavedValue(key, letters, turns, value, chosen, self.flow.support(value).trained)
 
     # A recurrence saves what each step computes anew.
     def letters(self, value: op.Value) -> Letters:
@@ -229,7 +214,7 @@ class _Body:
 
     # Element by element: each factor is saved for the gradients of the others, a divisor for its own.
     def multiply(self, value: op.Value, factors: tuple[op.Value, ...]) -> SavedValue:
-        trained = [*map(self.is_trained, factors)]
+        trained = [self.flow.support(factor).trained for factor in factors]
         divides = isinstance(value.operation, op.Map) and value.operation.function == "/"
         for k, factor in enumerate(factors):
             if (divides and k == len(factors) - 1 and trained[k]) or any(trained[:k]) or any(trained[k + 1 :]):
@@ -260,8 +245,7 @@ class _Body:
         if (need := self.needs.get(value)) is None:
             return self.new(value)
         path, turns = self.store.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
-        called = self.gradients.call(value, self.turn)
-        return _Body(self.store, called, need.where, map(self.of, call.arguments), path, turns).run()
+        return _Body(self.store, self.flow.called(value), need.where, map(self.of, call.arguments), path, turns).run()
 
 
 # A value under the letters by which it is read: on a mesh all ranks have what is read at s', and each its own at s.

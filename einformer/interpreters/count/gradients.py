@@ -52,15 +52,10 @@ class Gradients:
 
     def find(self, factor: Factor, turn: Turn) -> bool:
         """Returns whether a factor has a gradient in a turn of all the loops on the way."""
-        called, turn = self.reach(factor.calls, turn)
-        return called.products.get((factor.product, turn), False) and called.moves(factor.value, turn)
-
-    def reach(self, calls: Calls, turn: Turn) -> tuple[Gradients, Turn]:
-        """Returns the gradients in the function that these calls reach, and the turn of its own loops."""
         called = self
-        for call, depth in calls:
+        for call, depth in factor.calls:
             called, turn = called.call(call, turn[:depth]), turn[depth:]
-        return called, turn
+        return called.products.get((factor.product, turn), False) and called.moves(factor.value, turn)
 
     def call(self, value: Value, turn: Turn) -> Gradients:
         """Returns the gradients in a function that is called here."""

@@ -23,8 +23,6 @@ from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.cache import Entry
 from einformer.program.decoding import (
-    CONTINUING,
-    KEEPING,
     KEPT,
     Ago,
     Among,
@@ -35,8 +33,9 @@ from einformer.program.decoding import (
     Resume,
     Run,
     continue_functions,
-    has_any,
     is_natural,
+    keeps_anything,
+    reads_cache,
 )
 from einformer.program.fusing import lower_for_plan
 from einformer.program.kernels import Attention
@@ -63,10 +62,8 @@ def write_cached_source(
     program = lower_for_plan(lowered, special, name, legend, sharding, plan.fast, versions, steps=True)
     decoded = continue_functions(program, kept, legend, name, time, rows)
     file = CachedFile(special, name, legend, plan, style, count_axes(spec), lowered, whole, decoded, kept=kept, rows=rows)
-    file.counting = frozenset(
-        {name, *(called for called, function in decoded.items() if has_any(function, decoded, CONTINUING))}
-    )
-    file.keeping = frozenset(called for called, function in decoded.items() if has_any(function, decoded, KEEPING))
+    file.counting = frozenset({name, *(called for called, function in decoded.items() if reads_cache(function, decoded))})
+    file.keeping = frozenset(called for called, function in decoded.items() if keeps_anything(function, decoded))
     return file.text()
 
 
