@@ -5,15 +5,16 @@ A right side is examined in steps (names, slots, scope); a step runs only where 
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language import tree
-from einformer.language.calls import axis_of, callees, name_instances, slot_letters
+from einformer.language.calls import axis_of, called_layers, callees, name_instances, slot_letters
 from einformer.language.names import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.primitives import CONDITIONS, NAMES, NUMERIC, primitive
 from einformer.language.printer import PLAIN, show
@@ -462,7 +463,7 @@ class _Body:
         for call in calls:
             layer = self.callees[call.name]
             renamed = [index for index in call.indices if index.letter not in turning]
-            for formal, _ in zip(layer.indices, renamed, strict=False):
+            for formal, actual in zip(layer.indices, renamed, strict=False):
                 axis = self.legend.axis(formal.letter)
                 for other in filter(None, map(self.legend.axis, _find_axes(layer))):
                     if axis is not None and other is not axis and _mentions(other, axis):
@@ -470,6 +471,11 @@ class _Body:
                         message = f"`{call.name}` renames `{formal.letter}`, but {derived}"
                         facts = tuple(map(self.legend.describe, (formal.letter, other.letter)))
                         yield Finding("E404", message, call.span, facts, "a layer of its own over this axis")
+                group = _find_group(layer, formal.letter, self.callees)
+                if group and not self.legend.fits(actual, formal):
+                    message = f"`{call.name}` renames `{formal.letter}`, but its body reads `{PLAIN.slot(group)}` over it"
+                    facts = tuple(map(self.legend.describe, (formal.letter, actual.letter)))
+                    yield Finding("E404", message, call.span, facts, "a layer of its own over this axis")
 
 
 # As many arguments as the row of the primitive says, with or without an index.
@@ -519,6 +525,26 @@ def _is_negative(e: Expression) -> bool:
 
 def _find_axes(layer: Layer) -> set[str]:
     return {axis_of(index.letter) for e in expressions(layer) for index in indices_in(e)}
+
+
+# A group that lies along an axis of a letter in a body, or in one that it calls, and fits by the size of that letter alone.
+def _find_group(layer: Layer, letter: str, layers: Mapping[str, Layer]) -> Group | None:
+    written = defaultdict[str, list[tuple[Expression, ...]]](list)
+    lefts = [equation.left for equation in equations(layer.body)]
+    weights = [Tensor(weight.name, weight.indices) for weight in layer.weights]
+    for tensor in (*layer.formals, layer.output, *weights, *lefts, *(x for e in expressions(layer) for x in subexpressions(e))):
+        if isinstance(tensor, Tensor):
+            written[tensor.name].append(tensor.slots)
+    for forms in written.values():
+        for along in itertools.zip_longest(*forms):
+            group = next((slot for slot in along if isinstance(slot, Group)), None)
+            if group and any(isinstance(slot, Index) and axis_of(slot.letter) == axis_of(letter) for slot in along):
+                return group
+    for call, inner in called_layers(layer, layers):
+        names = {axis_of(actual.letter): formal.letter for formal, actual in zip(inner.indices, call.indices, strict=False)}
+        if group := _find_group(inner, names.get(axis_of(letter), letter), layers):
+            return group
+    return None
 
 
 # The size of an axis depends on another size.
