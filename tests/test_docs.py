@@ -17,10 +17,10 @@ import torch
 
 from einformer import load, parse
 from einformer.architectures.texts import library
-from einformer.language import names
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
+from einformer.language.suggestions import LATIN
 from einformer.language.tree import Declaration, Expression, Tensor
 from tests.examples import MADE, PAGES, ROOT, Example, answers, examples, framed, tables
 from tests.heads import input_letters
@@ -137,7 +137,7 @@ def test_the_nodes_are_listed() -> None:
 
 
 def test_letters_that_look_alike_are_listed() -> None:
-    assert set(names._LATIN) <= set(LANGUAGE)
+    assert set(LATIN) <= set(LANGUAGE)
 
 
 WITH_EXAMPLES = sorted(path for path in (ROOT / "einformer").rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))

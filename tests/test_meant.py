@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from einformer.errors import Finding
-from einformer.language.meant import ROWS
+from einformer.language.suggestions import ROWS
 from tests.refusals import findings_of
 
 FRAME = """axes

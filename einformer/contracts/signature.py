@@ -12,7 +12,7 @@ from einformer.contracts.annotations import read_annotation
 from einformer.contracts.suffixes import select_suffixed
 from einformer.contracts.tree import Contract, Item, Size
 from einformer.errors import EinformerError, fail
-from einformer.language.names import find_closest
+from einformer.language.suggestions import find_closest
 
 _OWNERS = ("self", "cls")
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)

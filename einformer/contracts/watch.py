@@ -25,7 +25,7 @@ from einformer.contracts.scopes import Bound, block, check_distinct, merge
 from einformer.contracts.signature import match_items
 from einformer.contracts.tree import REST, Contract, Item
 from einformer.errors import EinformerError, fail
-from einformer.language.names import find_closest
+from einformer.language.suggestions import find_closest
 from einformer.objects import Model, Specification
 
 

@@ -15,12 +15,12 @@ from functools import cached_property, partial
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language import tree
 from einformer.language.calls import axis_of, called_layers, callees, name_instances, slot_letters
-from einformer.language.names import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.primitives import CONDITIONS, NAMES, NUMERIC, primitive
 from einformer.language.printer import PLAIN, show
 from einformer.language.scope import Scope, find_unfelt
 from einformer.language.sizes import Legend, index_of
 from einformer.language.slots import Numbers, Read, Whole, is_affine, reads
+from einformer.language.suggestions import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.tree import Apply, Axis, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Sum, Tensor
 from einformer.language.walk import children, equations, expressions, indices_in, loops, open_groups, slots_of, subexpressions
 

@@ -14,12 +14,11 @@ from typing import NamedTuple
 from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.language.body import check_formula, check_layer, find_dropped, find_repeated
 from einformer.language.calls import axis_of, called_layers, calls, find_weighted
-from einformer.language.meant import suggest
-from einformer.language.names import find_look_alikes, report_undeclared
 from einformer.language.parser import MAXIMUM_FINDINGS, resolve_layer
 from einformer.language.primitives import CONSTANTS, NAMES
 from einformer.language.printer import show
 from einformer.language.sizes import Legend, Value, check_sizes
+from einformer.language.suggestions import find_look_alikes, report_undeclared, suggest
 from einformer.language.tokens import MAXIMUM_HEIGHT
 from einformer.language.tree import Apply, Axis, Expression, Index, Layer, Loop, Name, Node, Scalar, Spec, Tensor
 from einformer.language.walk import equations, expressions, height, loops, statements, subexpressions

@@ -13,9 +13,8 @@ from typing import Literal, NoReturn, TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.language import tokens
-from einformer.language.meant import suggest
-from einformer.language.names import find_closest
 from einformer.language.primitives import COMPARISONS, NAMES, PRIMITIVES
+from einformer.language.suggestions import find_closest, suggest
 from einformer.language.tokens import (
     BRACKETS,
     BRANCH,
