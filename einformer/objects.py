@@ -736,12 +736,11 @@ class Model:
         import numpy as np
 
         from einformer.interpreters import reference
-        from einformer.interpreters.reference.arrays import evaluate_rows
 
         arrays = [np.asarray(array) for array in inputs]
         if lengths is not None:
             binding.check_lengths(lengths, [array.shape for array in arrays])
-            return evaluate_rows(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
+            return reference.evaluate_rows(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
         return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)
 

@@ -95,7 +95,7 @@ MUTANTS = (
         "calls.py::test_what_is_carried_along_must_not_clash",
     ),
     _mutant(
-        "a size in a body is that of its own letter", "interpreters/reference/frame.py",
+        "a size in a body is that of its own letter", "interpreters/reference.py",
         "self.sizes | sizes, {})", "self.sizes, {})",
         "calls.py::test_a_size_in_a_body_is_that_of_the_actual",
     ),
@@ -132,17 +132,17 @@ MUTANTS = (
         "slots.py::test_what_leaves_its_axis_whatever_its_size_is_refused_by_the_check[a layer in a branch]",
     ),
     _mutant(
-        "a group is read column-major", "interpreters/reference/frame.py",
+        "a group is read column-major", "interpreters/reference.py",
         "for member in e.members:", "for member in reversed(e.members):",
         "reference.py::test_a_group_on_the_right_splits_row_major",
     ),
     _mutant(
-        "before the start of time stands the first position", "interpreters/reference/frame.py",
+        "before the start of time stands the first position", "interpreters/reference.py",
         "if past.array.any() else selected", "if False else selected",
         "reference.py::test_before_the_start_of_time_everything_is_zero",
     ),
     _mutant(
-        "a slot may leave its axis", "interpreters/reference/frame.py",
+        "a slot may leave its axis", "interpreters/reference.py",
         "            self.check_inside(outside, live, e, axis, size)\n", "",
         "reference.py::test_a_slot_that_leaves_its_axis_is_an_error",
     ),
@@ -153,33 +153,33 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------- equations, weights, primitives
     _mutant(
-        "`<-` reads the new value", "interpreters/reference/frame.py",
+        "`<-` reads the new value", "interpreters/reference.py",
         'if equation.relation != "=" or not isinstance(equation.left, Tensor):', "if not isinstance(equation.left, Tensor):",
         "reference.py::test_rebinding_at_an_earlier_position_reads_the_old_value",
     ),
     _mutant(
-        "a tie is ignored", "interpreters/reference/frame.py",
+        "a tie is ignored", "interpreters/reference.py",
         "if weight.default is not None and not (", "if weight.optional and not (",
         "reference.py::test_a_tie_is_the_other_weight",
     ),
     _mutant(
-        "after a loop its letter stands still", "interpreters/reference/frame.py",
+        "after a loop its letter stands still", "interpreters/reference.py",
         "                    self.fixed.pop(statement.index.letter, None)\n", "",
         "reference.py::test_after_a_loop_its_letter_is_an_index_again",
     ),
     _mutant(
-        "top takes the higher index of equals", "interpreters/reference/arrays.py",
+        "top takes the higher index of equals", "interpreters/reference.py",
         'np.argsort(np.argsort(-flat, kind="stable"), kind="stable")',
         'np.argsort(np.flip(np.argsort(flat, kind="stable"), -1), kind="stable")',
         "reference.py::test_top_takes_the_lower_index_of_equals",
     ),
     _mutant(
-        "softmax over nothing is no number", "interpreters/reference/arrays.py",
+        "softmax over nothing is no number", "interpreters/reference.py",
         "np.where(total == 0, 0, powers / np.where(total == 0, 1, total))", "powers / total",
         "reference.py::test_softmax_over_nothing_is_zero",
     ),
     _mutant(
-        "where reads the branch it does not take", "interpreters/reference/frame.py",
+        "where reads the branch it does not take", "interpreters/reference.py",
         "both(live, condition) if live else condition)", "live)",
         "reference.py::test_where_reads_only_the_branch_it_takes",
     ),

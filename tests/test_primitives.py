@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import einformer
+from einformer.interpreters import reference
 from einformer.interpreters.count import symbols
 from einformer.interpreters.latex.matrices import write_formulas
 from einformer.interpreters.latex.pieces import Style
-from einformer.interpreters.reference import arrays
-from einformer.interpreters.reference.arrays import Named
+from einformer.interpreters.reference import Named
 from einformer.interpreters.torch.cache import Cache
 from einformer.language.primitives import NUMERIC, PRIMITIVES, Primitive
 from einformer.objects import Model
@@ -44,8 +44,8 @@ def rows(which: Sequence[Primitive]) -> pytest.MarkDecorator:
 def value(row: Primitive, *numbers: Array | float) -> Array:
     """What the reference computes, of an operator over the only axis."""
     if row.kind == "function":
-        return arrays.FUNCTIONS[row.name](*(Named(("i",) * np.ndim(x), np.asarray(x)) for x in numbers)).array
-    return arrays.OPERATORS[row.name](Named(("i",), np.asarray(numbers[-1])), ("i",), *(2,) * (row.arity == (2,))).array
+        return reference.FUNCTIONS[row.name](*(Named(("i",) * np.ndim(x), np.asarray(x)) for x in numbers)).array
+    return reference.OPERATORS[row.name](Named(("i",), np.asarray(numbers[-1])), ("i",), *(2,) * (row.arity == (2,))).array
 
 
 # ------------------------------------------------------------------------------------------------------------ no holes

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from einformer.interpreters.reference import frame as reference
-from einformer.interpreters.reference.arrays import Named, Stored
-from einformer.interpreters.reference.frame import CARRIED
+from einformer.interpreters import reference
+from einformer.interpreters.reference import CARRIED, Named, Stored
 from einformer.language.binding import bind_inputs
 from einformer.language.calls import Binding, axis_of, calls, slot_letters
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Tensor

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from einformer.interpreters.reference.arrays import FUNCTIONS, OPERATORS, Array, Named, lift
+from einformer.interpreters.reference import FUNCTIONS, OPERATORS, Array, Named, lift
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.language.weights import key
