@@ -336,7 +336,7 @@ MUTANTS = (
         "spellings.py::test_a_name_that_a_norm_opens_is_computed_where_it_is_read",
     ),
     _mutant(
-        "a condition is turned round, its branches are not", "program/conditions.py",
+        "a condition is turned round, its branches are not", "program/fusing.py",
         "condition, then, otherwise = opposite, otherwise, then", "condition = opposite",
         "spellings.py::test_spellings_of_one_thing_are_its_value[chosen experts]",
     ),
