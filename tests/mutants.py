@@ -1143,7 +1143,7 @@ MUTANTS = (
         "plan.py::test_a_collective_sends_what_a_tree_of_its_parts_needs[2-3]",
     ),
     _mutant(
-        "letters of one tensor are split together", "program/maps.py",
+        "letters of one tensor are split together", "report/plans.py",
         "clashes[letter] |= together - {letter}", "clashes[letter] |= set()",
         "plan.py::test_letters_that_do_not_clash_can_be_split_together[llama]",
     ),

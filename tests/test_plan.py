@@ -24,8 +24,8 @@ from einformer.interpreters.count.exchanges import find_traffic
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules
 from einformer.objects import Model
-from einformer.program.maps import list_sets
 from einformer.report import plans, series
+from einformer.report.plans import list_sets
 from tests.few import few
 from tests.oracles.ranks import Mesh, Whole, build_rank, read, run_on_ranks
 from tests.test_sharding import MAPS, MODELS, SENT, bound
