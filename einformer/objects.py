@@ -16,7 +16,7 @@ from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Name, Spec
-from einformer.program import check
+from einformer.program.causality import check_spec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -201,7 +201,7 @@ class Specification:
     def _rewritten(self, written: Spec, legend: Legend | None = None) -> Specification:
         """Checks another text. Bound sizes stay numbers."""
         values, origins = (binding.find_sizes(legend), legend.origins) if legend else (None, None)
-        tree, findings = check.check(written, values=values, origins=origins)
+        tree, findings = check_spec(written, values=values, origins=origins)
         if findings:
             raise EinformerError(findings)
         return replace(self, written=written, tree=tree)

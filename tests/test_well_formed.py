@@ -20,7 +20,7 @@ from einformer.language.primitives import PRIMITIVES
 from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Loop, Name, Node, Number, Scalar, Weight
 from einformer.language.walk import children, rebuild, subexpressions
 from einformer.objects import Model
-from einformer.program import check
+from einformer.program.causality import check_spec
 from tests import arrays
 from tests.heads import output_letters
 from tests.oracles import loops
@@ -118,7 +118,7 @@ def test_it_prints_and_reads_back(text: Text) -> None:
 @given(texts())
 def test_an_elaborated_text_is_elaborated(text: Text) -> None:
     spec = einformer.parse(text.text).tree
-    assert check.check(spec) == (spec, ())
+    assert check_spec(spec) == (spec, ())
 
 
 # --------------------------------------------------------------------------------------------------------- the meaning

@@ -17,7 +17,7 @@ from einformer.language.check import with_library
 from einformer.language.parser import EMPTY
 from einformer.language.tokens import MAXIMUM_TEXT
 from einformer.language.tree import Layer, Name, Spec
-from einformer.program import check
+from einformer.program.causality import check_spec
 
 MAXIMUM_FILE = 10_000_000  # characters: notes are longer than the text that they hold
 _SHIPPED = pathlib.Path(__file__).parent
@@ -38,7 +38,7 @@ def elaborate(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     if not spec.layers:
         return spec, spec, (Finding("E105", "the text has no layer", spec.span, fix="`layer Name(z_d) -> z_d:`"),)
     written = with_library(spec, near)
-    tree, findings = check.check(written)
+    tree, findings = check_spec(written)
     return written, tree, tuple(_name_in_head(finding, near) for finding in findings)
 
 

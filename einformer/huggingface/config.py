@@ -26,7 +26,7 @@ from einformer.language import binding
 from einformer.language.parser import parse_scalars
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name, Spec
-from einformer.program.check import check
+from einformer.program.causality import check_spec
 
 _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt, "==": operator.eq}
@@ -130,7 +130,7 @@ def bind_text(imported: Imported, given: Mapping[str, binding.Given]) -> tuple[S
     if findings:
         raise EinformerError(findings)
     written, legend = binding.bind(written, {**imported.values, **given}, imported.origins)
-    tree, findings = check(written, values=binding.find_sizes(legend), origins=legend.origins)
+    tree, findings = check_spec(written, values=binding.find_sizes(legend), origins=legend.origins)
     if findings:
         raise EinformerError(findings)
     return written, tree, legend

@@ -13,7 +13,7 @@ from einformer.interpreters.torch.plan import FAST, Style
 from einformer.language import binding
 from einformer.notes import shelf
 from einformer.notes import sources as documents
-from einformer.program import check
+from einformer.program.causality import check_spec
 
 _TEXTS = pathlib.Path(__file__).parent / "emitted.toml"
 
@@ -55,5 +55,5 @@ def _read_table() -> dict[str, dict[str, str]]:
 @functools.cache
 def _find_places(text: str, name: str) -> dict[Span, tuple[int, str]]:
     written, legend = binding.bind(shelf.elaborate(text)[0], sizes(text))
-    tree, _ = check.check(written, values=binding.find_sizes(legend), origins=legend.origins)
+    tree, _ = check_spec(written, values=binding.find_sizes(legend), origins=legend.origins)
     return source.find_places(tree, name, legend, FAST, Style(cited=documents.read_note, sources=documents.list_sources))

@@ -26,8 +26,9 @@ from einformer.language.tree import Group, Index, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations
 from einformer.notes.conventions import conventions, read
 from einformer.notes.shelf import elaborate
-from einformer.program import check, collectives
+from einformer.program import collectives
 from einformer.program.cache import kept
+from einformer.program.causality import check_spec
 from einformer.program.lowering import lower_functions
 from einformer.program.sharding import read_sharding
 
@@ -97,7 +98,7 @@ def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
     written, tree, findings = elaborate(text)
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
-        tree, findings = check.check(binding.leave_out(written, names if without == ("*",) else without))
+        tree, findings = check_spec(binding.leave_out(written, names if without == ("*",) else without))
     if findings:
         raise EinformerError(findings)
     return tree

@@ -20,7 +20,7 @@ from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec, Tenso
 from einformer.language.walk import equations
 from einformer.notes.conventions import attends, indices, own_letters, style, translate
 from einformer.notes.shelf import elaborate
-from einformer.program import check
+from einformer.program.causality import check_spec
 
 _GREEK = "γδθλξσφψω"  # after all others: those that look like no Latin letter, small or capital
 
@@ -73,7 +73,7 @@ def print_latex(spec: Spec, convention: str, form: str | None = None, layer: str
         case "index" if layer is None:
             return latex(text)
         case "index":
-            explicit, _ = check.check(text)  # with the sums that a reader of one layer alone would have to know
+            explicit, _ = check_spec(text)  # with the sums that a reader of one layer alone would have to know
             return latex(next(candidate for candidate in explicit.layers if candidate.name == layer))
         case "matrix":
             return print_matrices(text, how or Style(), layer)

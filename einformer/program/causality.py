@@ -1,4 +1,7 @@
-"""Proves that a model which says `causal in s` reads no later position, and that each softmax sees some position (R6, R10)."""
+"""Checks a specification: that it is well formed, and what its models claim of positions.
+
+A model which says `causal in s` is proved to read no later position, and each of its softmaxes to see some position (R6, R10).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Span
+from einformer.language import check as language
 from einformer.language.calls import axis_of
 from einformer.language.primitives import NUMERIC
 from einformer.language.printer import show
-from einformer.language.sizes import Legend
+from einformer.language.sizes import Legend, Value
 from einformer.language.specialise import specialise
+from einformer.language.times import check_times
 from einformer.language.tree import Spec
 from einformer.program.inequalities import (
     Atom,
@@ -33,6 +38,20 @@ from einformer.program.positions import Analysis, Read
 
 MOST_POSITIONS = 100  # of a counterexample, which is only looked for to explain a refusal
 MOST_TRIALS = 20_000
+
+
+def check_spec(
+    spec: Spec, values: Mapping[str, Value] | None = None, origins: Mapping[str, str] | None = None
+) -> tuple[Spec, tuple[Finding, ...]]:
+    """The elaborated spec and every finding in the order of the text.
+
+    With `values`, the sizes bound, groups and axes are compared as numbers; `origins` say where each came from.
+    """
+    return language.check(spec, values=values, origins=origins, claims=_check_claims)
+
+
+def _check_claims(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
+    return check_times(spec, legend) or check_causality(spec, legend)
 
 
 def check_causality(spec: Spec, legend: Legend) -> tuple[Finding, ...]:

@@ -31,7 +31,7 @@ from einformer.language.tree import (
 )
 from einformer.language.walk import children, equations
 from einformer.objects import Specification
-from einformer.program import check
+from einformer.program.causality import check_spec
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _NAME = "Equations"
@@ -49,7 +49,7 @@ def read_bare(text: str, scalars: frozenset[str]) -> Specification:
     if findings:
         raise EinformerError(findings)
     written = with_library(_declare(parsed, scalars), library())
-    tree, findings = check.check(written)
+    tree, findings = check_spec(written)
     if findings:
         raise EinformerError(findings)
     return Specification(written, tree, _NAME)

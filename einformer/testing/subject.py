@@ -19,7 +19,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.objects import Model, Specification
-from einformer.program import check
+from einformer.program.causality import check_spec
 from einformer.targets import load, parse
 from einformer.testing.bare import read_bare
 
@@ -42,7 +42,7 @@ class Subject:
     tree: Spec = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        tree, findings = check.check(self.written, values=binding.find_sizes(self.legend), origins=self.legend.origins)
+        tree, findings = check_spec(self.written, values=binding.find_sizes(self.legend), origins=self.legend.origins)
         if serious := _select_serious(findings):
             raise EinformerError(serious)
         layers = tuple(replace(layer, time=self.time) if layer.name == self.layer else layer for layer in tree.layers)
