@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from torch.distributed.device_mesh import DeviceMesh
 
-    from einformer.huggingface.weights import HuggingFaceWeights
+    from einformer.huggingface.tensors import HuggingFaceWeights
     from einformer.interpreters.count.conventions import Convention, Precision
     from einformer.interpreters.count.exchanges import Exchange
     from einformer.interpreters.count.rules import CacheBytes, Memory, Phase, Recompute
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.torch.module import Recipe, _Door
     from einformer.interpreters.torch.plan import Plan
     from einformer.language.difference import Difference
-    from einformer.program.cache import Entry
+    from einformer.program.keeping import Entry
     from einformer.program.operations import Function
     from einformer.program.sharding import Sharding
 
@@ -524,9 +524,9 @@ class Model:
     @property
     def kept(self) -> tuple[Entry[int], ...]:
         """Returns the tensors in the cache of decoding, with the number of positions of each. Raises EinformerError E508."""
-        from einformer.program import cache  # nobody waits for it who only checks
+        from einformer.program import keeping  # nobody waits for it who only checks
 
-        return cache.kept(self.spec.tree, self.spec.name, self.legend)
+        return keeping.kept(self.spec.tree, self.spec.name, self.legend)
 
     @property
     def open(self) -> set[str]:
@@ -707,16 +707,16 @@ class Model:
         return replace(find_row(PLANS, "plan", plan), initialisation=scheme, deviation=self._origin.initialisation.deviation)
 
     def _recipe(self, plan: str, initialisation: str | None = None, check: str | None = None) -> Recipe:
-        from einformer.huggingface.weights import HuggingFaceWeights
+        from einformer.huggingface.tensors import HuggingFaceWeights
         from einformer.interpreters.torch.generate import Decodes
         from einformer.interpreters.torch.module import Recipe
-        from einformer.program import cache
+        from einformer.program import keeping
 
         if check is not None:
             check_name(("beartype",), "checker", check)
         chosen, origin = self._plan(plan, initialisation), self._origin
         methods = (*((HuggingFaceWeights,) if origin.family else ()), *((Decodes,) if self.spec.layer.time else ()))
-        keep = functools.partial(cache.kept, self.spec.tree, self.spec.name, self.legend)
+        keep = functools.partial(keeping.kept, self.spec.tree, self.spec.name, self.legend)
         style, theirs = _style(check=check is not None), (origin.family, origin.config, origin.part)
         return Recipe(self.spec.tree, self.spec.name, self.legend, chosen, style, *theirs, methods, keep, written=self._written)
 

@@ -387,7 +387,7 @@ MUTANTS = (
         "lowering.py::test_a_mask_that_looks_ahead_is_not_causal",
     ),
     _mutant(
-        "the scale is forgotten", "interpreters/torch/kernels.py",
+        "the scale is forgotten", "interpreters/torch/fast.py",
         'options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []', 'options += []',
         "lowering.py::test_attention_however_it_is_written[another scale]",
     ),
@@ -419,13 +419,13 @@ MUTANTS = (
         "torch.py::test_values_are_the_references[llama_interleaved-notation]",
     ),
     _mutant(
-        "what is subtracted falls apart", "interpreters/torch/code.py",
+        "what is subtracted falls apart", "interpreters/torch/fragments.py",
         '{align(self.cast(code, kind), dims, PRODUCT)}"\n        return Code(text, dims, kind, SUM)',
         '{align(self.cast(code, kind), dims, LOOSE)}"\n        return Code(text, dims, kind, SUM)',
         "lowering.py::test_one_equation[z_bsd - (o_bsd - z_bsd)]",
     ),
     _mutant(
-        "a rank has the formulas of the whole model", "interpreters/torch/code.py",
+        "a rank has the formulas of the whole model", "interpreters/torch/fragments.py",
         'return text if all(parts) and self.sharding is None else ""', 'return text if all(parts) else ""',
         "emitted.py::test_no_size_stands_in_the_code_of_another_model",
     ),
@@ -440,12 +440,12 @@ MUTANTS = (
         "lowering.py::test_one_equation[Sm_{sd} z_bsd]",
     ),
     _mutant(
-        "before the start of time nothing is zeroed", "interpreters/torch/code.py",
+        "before the start of time nothing is zeroed", "interpreters/torch/fragments.py",
         '    if condition is None:\n        return code\n', '    if True:\n        return code\n',
         "torch.py::test_values_are_the_references[mamba2-notation]",
     ),
     _mutant(
-        "gradients feel the branch that is not taken", "interpreters/torch/code.py",
+        "gradients feel the branch that is not taken", "interpreters/torch/fragments.py",
         'if code.kind != "tensor" or all(guard.code.plain for guard in self.guards):', "if True:",
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a root-fast]",
     ),
@@ -492,38 +492,38 @@ MUTANTS = (
         "chunks.py::test_other_recurrences_take_a_step_for_each_position_and_say_why[two positions back]",
     ),
     _mutant(
-        "a chunk forgets the one before", "interpreters/torch/kernels.py",
+        "a chunk forgets the one before", "interpreters/torch/fast.py",
         "last[..., :1, :] * state + new", "new",
         "chunks.py::test_a_linear_recurrence_runs_by_chunks[all stays]",
     ),
     # -------------------------------------------------------------------------------------------------------- layers of experts
     _mutant(
-        "pairs go back to other rows", "interpreters/torch/kernels.py",
+        "pairs go back to other rows", "interpreters/torch/fast.py",
         "torch.argsort(order).unflatten", "order.unflatten",
         "sparse.py::test_only_what_is_chosen_is_computed[chosen]",
     ),
     _mutant(
-        "an expert learns from the rows of the next", "interpreters/torch/kernels.py",
+        "an expert learns from the rows of the next", "interpreters/torch/fast.py",
         "out=slopes[expert])", "out=slopes[expert - 1])",
         "sparse.py::test_however_many_are_chosen[2]",
     ),
     _mutant(
-        "the argument of experts learns with the weights of experts", "interpreters/count/derived.py",
+        "the argument of experts learns with the weights of experts", "interpreters/count/inventory.py",
         "    map_ = routing.group(", "    return None\n    map_ = routing.group(",
         "conventions.py::test_a_row_is_multiplied_by_the_matrices_of_its_experts[lines0-z_bsd-fast]",
     ),
     _mutant(
-        "a pair has the letters of one of its factors", "interpreters/count/derived.py",
+        "a pair has the letters of one of its factors", "interpreters/count/inventory.py",
         "return letters | paired if letters & paired else letters", "return letters",
         "conventions.py::test_a_row_is_multiplied_by_the_matrices_of_its_experts[lines3-z_bsd-fast]",
     ),
     _mutant(
-        "experts give a gradient to an input that needs none", "interpreters/torch/kernels.py",
+        "experts give a gradient to an input that needs none", "interpreters/torch/fast.py",
         " if ctx.needs_input_grad[0] else None", "",
         "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[experts of square matrices]",
     ),
     _mutant(
-        "a factor of values gets the axis of heads alone", "interpreters/torch/kernels.py",
+        "a factor of values gets the axis of heads alone", "interpreters/torch/fast.py",
         'else f"({x})[:, None]"', 'else f"{x}[:, None]"',
         f"forms.py::{_PARTS}[values of one key head times a factor, of several query heads-apart-fast]",
     ),
@@ -545,7 +545,7 @@ MUTANTS = (
     ),
     # ---------------------------------------------------------------------------- what decoding keeps, and how it goes on (R10)
     _mutant(
-        "a window is kept one position short", "program/cache.py",
+        "a window is kept one position short", "program/keeping.py",
         "return [min((int(value) for bound", "return [min((int(value) - 1 for bound",
         "cache.py::test_positions_are_counted_as_far_as_a_window_reaches",
     ),
@@ -560,12 +560,12 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[an input times zero-apart-fast]",
     ),
     _mutant(
-        "what is given to a layer is not kept", "program/cache.py",
+        "what is given to a layer is not kept", "program/keeping.py",
         "for name, anchor in body.inputs.items() if anchor in self.reach)", "for name, anchor in list[tuple[str, Anchor]]())",
         "cache.py::test_any_text[a layer without weights keeps what it is given]",
     ),
     _mutant(
-        "what a layer gives over s and s' keeps nothing in it", "program/cache.py",
+        "what a layer gives over s and s' keeps nothing in it", "program/keeping.py",
         "        self.follow(self.model)\n        entries = self.of(self.model)",
         "        entries = self.of(self.model)\n        self.follow(self.model)",
         "cache.py::test_any_text[scores that a layer gives]",
@@ -622,22 +622,22 @@ MUTANTS = (
         "decode.py::test_step_by_step_is_all_at_once[linear_attention-fast]",
     ),
     _mutant(
-        "a layer sees one tensor farther than another", "program/cache.py",
+        "a layer sees one tensor farther than another", "program/keeping.py",
         "back=farthest(seen[e.frame]))", "back=e.back)",
         "decode.py::test_any_text[a wide window beside a narrow one-fast]",
     ),
     _mutant(
-        "a formula holds at some sizes alone", "program/cache.py",
+        "a formula holds at some sizes alone", "program/keeping.py",
         "if lacking.keys() - sure and None not in sure:", "if False:",
         "cache.py::test_what_sizes_decide_has_no_formula",
     ),
     _mutant(
-        "a formula holds in some turns alone", "program/cache.py",
+        "a formula holds in some turns alone", "program/keeping.py",
         "around = entry.sites[:-1] if entry.loops and entry.kind == \"visible\" else entry.sites", "around = entry.sites",
         "cache.py::test_the_formula_of_any_text[windows in turn in one layer]",
     ),
     _mutant(
-        "what is as far back as the turn says has a formula", "program/cache.py",
+        "what is as far back as the turn says has a formula", "program/keeping.py",
         "for inequality in (Inequality(distance), *case))", "for inequality in case)",
         "cache.py::test_the_formula_of_any_form[as far back as the turn]",
     ),
@@ -658,7 +658,7 @@ MUTANTS = (
         "decode.py::test_any_text[keys that two layers share are kept once-fast]",
     ),
     _mutant(
-        "a tensor is kept in two ways", "program/cache.py",
+        "a tensor is kept in two ways", "program/keeping.py",
         'if (e.layer, e.tensor) in visible and e.kind == "earlier" else e', "if False else e",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[attention before a loop that shifts-apart-fast]",
     ),
@@ -668,7 +668,7 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[states that change places, their letter first-apart-fast]",
     ),
     _mutant(
-        "what layers are given is shared whatever it is", "program/cache.py",
+        "what layers are given is shared whatever it is", "program/keeping.py",
         "first.setdefault((entry.source, entry.layer,", "first.setdefault((bool(entry.source), entry.layer,",
         "decode.py::test_any_text[layers in a loop share keys and the last inputs-fast]",
     ),
@@ -709,12 +709,12 @@ MUTANTS = (
     ),
     # ----------------------------------------------------------------------------------------------------------------- counting
     _mutant(
-        "a tie counts twice", "interpreters/count/derived.py",
+        "a tie counts twice", "interpreters/count/inventory.py",
         'if weight.kind != "instance" and (weight.default is None or weight.optional):', 'if weight.kind != "instance":',
         "count.py::test_a_tie_counts_once",
     ),
     _mutant(
-        "every expert is active", "interpreters/count/derived.py",
+        "every expert is active", "interpreters/count/inventory.py",
         "replace(held, chosen=reading.chosen or (), ", "replace(held, chosen=(), ",
         "published.py::test_mixtral",
     ),
@@ -779,7 +779,7 @@ MUTANTS = (
         "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--S]",
     ),
     _mutant(
-        "scores are computed where no attention reads them", "interpreters/count/derived.py",
+        "scores are computed where no attention reads them", "interpreters/count/inventory.py",
         "[(need.cases, False), (cases, True)]", "[(need.cases, None)]",
         "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[attention in a branch of some turns]",
     ),
@@ -789,7 +789,7 @@ MUTANTS = (
         "conventions.py::test_a_scaled_input_has_a_gradient_where_a_plan_scales_it[fast]",
     ),
     _mutant(
-        "every operand has a gradient", "interpreters/count/derived.py",
+        "every operand has a gradient", "interpreters/count/inventory.py",
         "sink, paired = (first, second), ", "sink, paired = (EVERYWHERE, EVERYWHERE), ",
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
@@ -814,7 +814,7 @@ MUTANTS = (
         "orders.py::test_scores_over_chosen_features_stay_one_product",
     ),
     _mutant(
-        "a step of a recurrence is counted once", "interpreters/count/derived.py",
+        "a step of a recurrence is counted once", "interpreters/count/inventory.py",
         "return self.step.letters.union(value.axes)", "return frozenset(value.axes)",
         "count.py::test_flops_are_those_of_the_emitted_module[delta_net-notation-notation]",
     ),
@@ -830,12 +830,12 @@ MUTANTS = (
         "contracts.py::test_verdicts",
     ),
     _mutant(
-        "a longer axis is let through", "contracts/source.py",
+        "a longer axis is let through", "contracts/comparisons.py",
         'yield f"{target} != {self.formula(size)}"', 'yield f"{target} < {self.formula(size)}"',
         "contracts.py::test_jaxtyping_and_beartype_agree",
     ),
     _mutant(
-        "a block binds nothing", "contracts/source.py",
+        "a block binds nothing", "contracts/comparisons.py",
         "f\"{scope['USED']} and not", 'f"False and not',
         "contracts.py::test_a_block_binds_sizes",
     ),
@@ -851,13 +851,13 @@ MUTANTS = (
     ),
     # -------------------------------------------------------------------------------------------------- tests of one's own code
     _mutant(
-        "sizes of axes may be equal", "testing/sizes.py",
+        "sizes of axes may be equal", "testing/prime_sizes.py",
         "if _count_repeats(trial, turns) == repeated:", "if _count_repeats(trial, turns) is not None:",
         "testing.py::test_sizes_are_different_and_keep_the_relations[gpt2]",
     ),
     _mutant(
         "gradients are not compared", "testing/implements.py",
-        "list(gradients.find_wrong(tested, question, seed))", "list[gradients.Slope]()",
+        "list(finite_differences.find_wrong(tested, question, seed))", "list[gradients.Slope]()",
         "testing.py::test_gradients_are_compared_one_by_one",
     ),
     _mutant(
@@ -1000,12 +1000,12 @@ MUTANTS = (
         "claims.py::test_what_is_wrong_is_said",
     ),
     _mutant(
-        "a product is turned factor by factor", "interpreters/latex/pieces.py",
+        "a product is turned factor by factor", "interpreters/latex/formulas.py",
         "self.chain(self.transpose(other), self.transpose(one))", "self.chain(self.transpose(one), self.transpose(other))",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[llama]",
     ),
     _mutant(
-        "inner letters need not meet", "interpreters/latex/pieces.py",
+        "inner letters need not meet", "interpreters/latex/formulas.py",
         "self.chain(self.along(one, letter), self.down_along(other, letter))", "self.chain(self.along(one, letter), other)",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),
@@ -1113,7 +1113,7 @@ MUTANTS = (
         "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[mixtral tp: g f v; ep: x fast]",
     ),
     _mutant(
-        "the experts of each rank are numbered from the first of all", "interpreters/torch/kernels.py",
+        "the experts of each rank are numbered from the first of all", "interpreters/torch/fast.py",
         "own = expert - MESH.get_local_rank(axis) * count", "own = expert",
         "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[mixtral tp: g x v fast]",
     ),

@@ -23,7 +23,7 @@ from einformer.cli import main
 from einformer.notes import claims as notes
 from einformer.notes import quantities
 from einformer.notes.claims import Claim, Verdict, judge
-from einformer.notes.conventions import conventions, read
+from einformer.notes.notations import conventions, read
 from tests.examples import make_page
 from tests.oracles.flops import counted
 

@@ -16,7 +16,7 @@ from einformer.language import parser
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec
-from einformer.notes.conventions import conventions, translate
+from einformer.notes.notations import conventions, translate
 from einformer.notes.rendering import render
 from tests import shipped
 

@@ -26,8 +26,9 @@ import einformer
 from einformer import EinformerError
 from einformer.cli import main
 from einformer.errors import Finding
-from einformer.huggingface import weights
 from einformer.huggingface.families import family
+from einformer.huggingface.tensors import Checkpoint
+from einformer.huggingface.tensors import read as read_tensors
 from tests import toys
 from tests.few import FEW_FAMILIES, few
 from tests.oracles import of_toys
@@ -135,7 +136,7 @@ def test_parts_of_weights_are_read_alone(name: str, files: Callable[[str], Path]
     regions = {path: tuple(draw_range(draw, size) for size in weight.shape) for path, weight in wholes.items()}
     for source in (files(name), theirs(name).state_dict()):
         parts = {path: torch.full([*map(len, ranges)], torch.nan) for path, ranges in regions.items()}
-        weights.read(module.recipe.family, placed, source, bool(module.recipe.part), regions).write(parts)
+        read_tensors(module.recipe.family, placed, source, bool(module.recipe.part), regions).write(parts)
         for path, ranges in regions.items():
             assert torch.equal(parts[path], wholes[path][tuple(slice(own.start, own.stop) for own in ranges)]), path
 
@@ -257,9 +258,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(change: str, tmp_path: 
     """Its tensors are read one by one."""
     module, path = ours("mixtral", theirs("mixtral").state_dict()), tmp_path / "model.safetensors"
     module.save_huggingface(tmp_path)
-    tensors, read = load_file(path), weights.Checkpoint.write
+    tensors, read = load_file(path), Checkpoint.write
 
-    def write(checkpoint: weights.Checkpoint, into: Mapping[str, Tensor]) -> None:
+    def write(checkpoint: Checkpoint, into: Mapping[str, Tensor]) -> None:
         path.unlink()
         if change == "replace":
             save_file({name: tensor + 1 for name, tensor in tensors.items()}, path)
@@ -267,7 +268,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(change: str, tmp_path: 
             path.write_bytes(b"")
         read(checkpoint, into)
 
-    monkeypatch.setattr(weights.Checkpoint, "write", write)
+    monkeypatch.setattr(Checkpoint, "write", write)
     with refuses("E618"):
         module.load_huggingface(tmp_path)
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einformer import EinformerError, load, parse
+from einformer.interpreters.latex.formulas import Names, Style, add_scripts
 from einformer.interpreters.latex.matrices import write_formulas
-from einformer.interpreters.latex.pieces import Names, Style, add_scripts
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
 from einformer.language.walk import equations
-from einformer.notes.conventions import conventions, style
+from einformer.notes.notations import conventions, style
 from einformer.notes.rendering import attention, print_latex, render
 from einformer.notes.shelf import documents, source
 from einformer.objects import Specification

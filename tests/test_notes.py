@@ -12,7 +12,7 @@ from einformer import load, parse
 from einformer.language.printer import show
 from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions
-from einformer.notes.conventions import conventions, translate
+from einformer.notes.notations import conventions, translate
 from einformer.notes.rendering import render
 from tests.refusals import refuses
 from tests.shipped import TEXTS

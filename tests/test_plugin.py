@@ -18,7 +18,7 @@ import einformer as ein
 from einformer import EinformerError
 from einformer.contracts import frames
 from einformer.contracts.imports import Finder, install, remove
-from einformer.contracts.rewrite import NAME, choose_name, rewrite
+from einformer.contracts.instrument import NAME, choose_name, rewrite
 
 ROOT = Path(__file__).parents[1]
 GOOD = "axes\n  d: D\nlayer Double(z_d) -> z_d:\n  return 2 z_d\n"

@@ -14,8 +14,8 @@ import torch
 import einformer
 from einformer.interpreters import reference
 from einformer.interpreters.count import symbols
+from einformer.interpreters.latex.formulas import Style
 from einformer.interpreters.latex.matrices import write_formulas
-from einformer.interpreters.latex.pieces import Style
 from einformer.interpreters.reference import Named
 from einformer.interpreters.torch.cache import Cache
 from einformer.language.primitives import NUMERIC, PRIMITIVES, Primitive

@@ -20,7 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import einformer
 from einformer import EinformerError
-from einformer.huggingface.weights import Piece
+from einformer.huggingface.tensors import Piece
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules

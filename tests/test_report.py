@@ -19,7 +19,7 @@ from einformer.interpreters.count.symbols import Symbols
 from einformer.interpreters.torch import measure
 from einformer.objects import Model
 from einformer.report import Report, checks, contents
-from einformer.report.subject import Small, Subject, choose_inputs, shrink
+from einformer.report.specimen import Small, Subject, choose_inputs, shrink
 
 TOY = {"model_type": "gpt2", "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 8, "vocab_size": 300}
 CLAIMS = [

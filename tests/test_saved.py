@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import einformer
 from einformer.errors import EinformerError
-from einformer.interpreters.torch.kernels import HELPERS
+from einformer.interpreters.torch.fast import HELPERS
 from einformer.interpreters.torch.measure import count_activations, measure_peak, measure_saved
 from einformer.objects import Model
 from tests import small

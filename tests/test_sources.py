@@ -22,8 +22,8 @@ from einformer.language.tree import Equation, Expression, Layer, Scalar, Tensor
 from einformer.language.walk import equations, rebuild
 from einformer.notes import claims, shelf
 from einformer.notes.citations import Noted, find_at, find_noted, normalise_axes, read_citations, shipped
-from einformer.notes.conventions import conventions
 from einformer.notes.errata import errata
+from einformer.notes.notations import conventions
 from einformer.notes.references import documents, lines, references, strip_remark
 from einformer.notes.sources import sources
 from tests.examples import ROOT, make_page

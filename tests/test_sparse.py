@@ -13,12 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
-from einformer.interpreters.torch.kernels import HELPERS
+from einformer.interpreters.torch.fast import HELPERS
 from einformer.interpreters.torch.measure import measure_peak
 from einformer.language.calls import calls
 from einformer.objects import Model
 from einformer.report import checks
-from einformer.report.subject import Subject, shrink
+from einformer.report.specimen import Subject, shrink
 from tests.few import FEW_FAMILIES, few
 from tests.oracles import saved as oracle
 from tests.oracles.of_toys import ours

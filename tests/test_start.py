@@ -45,7 +45,7 @@ LEFT_OUT = {
         "einformer.notes.documents",
         "einformer.interpreters.latex",
         "einformer.interpreters.count.rules",
-        "einformer.program.cache",
+        "einformer.program.keeping",
     ),
     "count gpt2 --json": (*LIBRARIES, "einformer.notes.documents", "einformer.interpreters.latex", "einformer.huggingface"),
 }

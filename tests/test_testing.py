@@ -13,7 +13,7 @@ from torch import nn
 import einformer as ein
 from einformer import EinformerError
 from einformer.language.printer import show
-from einformer.testing import Disagreement, assert_implements, sizes
+from einformer.testing import Disagreement, assert_implements, prime_sizes
 from einformer.testing.mistakes import MISTAKES
 from einformer.testing.subject import isolate
 from tests.wrong_programs import right
@@ -35,7 +35,7 @@ def refused(f: Any, equations: Any, **options: Any) -> str:
 @pytest.mark.parametrize("text", TEXTS)
 def test_sizes_are_different_and_keep_the_relations(text: str) -> None:
     model = ein.load(text).bind()
-    drawn = sizes.draw(model.legend, sorted(model.open), frozenset("L"))
+    drawn = prime_sizes.draw(model.legend, sorted(model.open), frozenset("L"))
     bound = model.spec.bind(**drawn)
     axes = [axis for axis in bound.spec.tree.axes if show(axis.size).isalpha() and show(axis.size) != "L"]
     lengths = [bound.legend.length(axis.letter) for axis in axes]

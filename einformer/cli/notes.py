@@ -53,26 +53,26 @@ def show_errata(options: argparse.Namespace) -> int:
 def show_notes(options: argparse.Namespace) -> int:
     """Shows the equations and formulas of documents with their lines and tests, or the documents that our texts follow."""
     from einformer.architectures import texts
-    from einformer.cli import sources
-    from einformer.notes import conventions, references, rendering
+    from einformer.cli import literature
+    from einformer.notes import notations, references, rendering
     from einformer.notes import sources as works
 
     if options.rosetta:
         if options.document or options.cites is not None:
             options.misuse("either `--rosetta`, or a document or text")
-        head, *rows = conventions.rosetta()
+        head, *rows = notations.rosetta()
         data = {name: dict(zip(head[1:], cells, strict=True)) for name, *cells in rows}
-        matrices = {name: rendering.attention(name) for name in conventions.conventions() if rendering.attention(name)}
+        matrices = {name: rendering.attention(name) for name in notations.conventions() if rendering.attention(name)}
         formulas = [(name * (line == lines[0]), line) for name, lines in matrices.items() for line in lines]
         table = {name: letters | {"attention": matrices.get(name, ())} for name, letters in data.items()}
         show_json(table) if options.json else show(f"{align_left([head, *rows])}\n\n{align_left(formulas)}")
         return OK
     if options.cites is not None:
-        return sources.show_source(options)
+        return literature.show_source(options)
     if options.document and options.document not in references.documents():
         if options.document in works.sources() and options.document not in texts.shipped():
             options.misuse(f"`{options.document}` is a work that texts follow: `--cites {options.document}`")
-        return sources.show_text(options)
+        return literature.show_text(options)
     documents = [options.document] if options.document else references.documents()
     rows_by_document = {document: references.rows(document) for document in documents}
     if options.json:

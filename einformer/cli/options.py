@@ -7,7 +7,7 @@ import re
 from typing import Any, NamedTuple, get_args
 
 from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, Work, list_caches, read_devices
-from einformer.notes.conventions import conventions
+from einformer.notes.notations import conventions
 
 _ABOUT = "Transformers, written once as equations."
 _CODES = "exit code: 0 all is well, 1 there are findings, 2 the call was wrong"

@@ -10,7 +10,7 @@ import torch
 
 from einformer.contracts.dtypes import EXACT, KINDS
 from einformer.contracts.reader import read
-from einformer.contracts.tree import REST, Array, Axis
+from einformer.contracts.syntax import REST, Array, Axis
 from einformer.errors import fail
 from einformer.language.printer import show
 from einformer.language.tree import Expression, Name

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from einformer.contracts.scopes import Bound
-from einformer.contracts.tree import Array, Axis
+from einformer.contracts.syntax import Array, Axis
 from einformer.language.tree import Name
 
 Shape = tuple[Any, ...]

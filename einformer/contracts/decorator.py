@@ -15,12 +15,12 @@ from typing import Any, TypeVar, overload
 import torch
 
 from einformer.contracts import switch
-from einformer.contracts.check import ARRAYS, MISSING, Checker, attribute, is_scalar
+from einformer.contracts.comparisons import SHARED, Written, write
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import OWN, USED, Bound, block, clashes, find_caller, keep, merge, spell_place
 from einformer.contracts.signature import find_lasting_sizes, find_owner, find_parameters, match_items, spell_contract
-from einformer.contracts.source import SHARED, Written, write
-from einformer.contracts.tree import Contract, Item
+from einformer.contracts.syntax import Contract, Item
+from einformer.contracts.violations import ARRAYS, MISSING, Checker, attribute, is_scalar
 from einformer.errors import EinformerError, fail
 
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import torch
 
 from einformer.contracts import switch
-from einformer.contracts.check import Checker
 from einformer.contracts.decorator import wrap
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import block, find_sizes, merge
-from einformer.contracts.tree import Array
+from einformer.contracts.syntax import Array
+from einformer.contracts.violations import Checker
 from einformer.errors import EinformerError
 from einformer.language.tree import Name
 from einformer.language.walk import subexpressions

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any
 
 from einformer.contracts import frames
-from einformer.contracts.rewrite import choose_name, rewrite
+from einformer.contracts.instrument import choose_name, rewrite
 from einformer.errors import fail
 
 

@@ -8,12 +8,12 @@ from typing import Any, assert_never
 
 import torch
 
-from einformer.contracts.check import Checker, evaluate
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import Bound, block, check_distinct, check_sizes, find_caller, merge
 from einformer.contracts.signature import match_items, spell_contract
-from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.contracts.violations import Checker, evaluate
 from einformer.errors import fail
 from einformer.language.tree import Name
 from einformer.language.walk import subexpressions

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from einformer.contracts.dtypes import WORDS
-from einformer.contracts.tree import REST, Anything, Array, Axis, Contract, Each, Fields, Item, Scalar, Several, Size, Value
+from einformer.contracts.syntax import REST, Anything, Array, Axis, Contract, Each, Fields, Item, Scalar, Several, Size, Value
 from einformer.errors import Source, Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.parser import Formulas

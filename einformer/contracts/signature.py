@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from einformer.contracts.annotations import read_annotation
 from einformer.contracts.suffixes import select_suffixed
-from einformer.contracts.tree import Contract, Item, Size
+from einformer.contracts.syntax import Contract, Item, Size
 from einformer.errors import EinformerError, fail
 from einformer.language.suggestions import find_closest
 

@@ -18,12 +18,12 @@ from typing import Any
 from torch import nn
 
 from einformer.contracts import switch
-from einformer.contracts.check import Checker
 from einformer.contracts.derived import derive
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import Bound, block, check_distinct, merge
 from einformer.contracts.signature import match_items
-from einformer.contracts.tree import REST, Contract, Item
+from einformer.contracts.syntax import REST, Contract, Item
+from einformer.contracts.violations import Checker
 from einformer.errors import EinformerError, fail
 from einformer.language.suggestions import find_closest
 from einformer.objects import Model, Specification

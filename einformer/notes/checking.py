@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from einformer.errors import Finding, Source, Span
 from einformer.notes.documents.pieces import Document, Formula, Section, Words
 from einformer.notes.documents.signs import BOLD, LETTERED
-from einformer.notes.documents.slots import restore_marks
+from einformer.notes.documents.subscripts import restore_marks
 from einformer.notes.judge import Context, Line, find_empty_sums, judge_section, regroup
 from einformer.notes.legend import (
     Stated,

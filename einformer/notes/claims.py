@@ -15,7 +15,7 @@ from einformer.errors import EinformerError
 from einformer.interpreters.count import algebra
 from einformer.language import binding
 from einformer.notes import quantities
-from einformer.notes.conventions import conventions
+from einformer.notes.notations import conventions
 from einformer.notes.quantities import NOT_DERIVED, QUANTITIES, About
 from einformer.notes.sources import sources
 

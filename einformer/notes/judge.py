@@ -21,7 +21,7 @@ from einformer.language.scope import Scope, factors_of, find_misweighed
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
 from einformer.notes.documents.signs import OF_AUTHOR
-from einformer.notes.documents.slots import find_ambiguous
+from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated
 from einformer.notes.letters import slot_letters
 from einformer.notes.reading import Equation as Written

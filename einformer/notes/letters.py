@@ -16,7 +16,7 @@ from einformer.language.calls import axis_of
 from einformer.language.parser import resolve
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import rebuild, subexpressions
-from einformer.notes.documents.slots import strip_mark
+from einformer.notes.documents.subscripts import strip_mark
 from einformer.notes.reading import Equation, is_respelled
 
 NO_LEGEND = "no legend"

@@ -24,11 +24,11 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Group, Index, Layer, Name, Spec, Tensor
 from einformer.language.walk import equations
-from einformer.notes.conventions import conventions, read
+from einformer.notes.notations import conventions, read
 from einformer.notes.shelf import elaborate
 from einformer.program import collectives
-from einformer.program.cache import kept
 from einformer.program.causality import check_spec
+from einformer.program.keeping import kept
 from einformer.program.lowering import lower_functions
 from einformer.program.sharding import read_sharding
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from einformer.errors import fail
 from einformer.interpreters.latex import latex
+from einformer.interpreters.latex.formulas import Style
 from einformer.interpreters.latex.matrices import print_matrices
-from einformer.interpreters.latex.pieces import Style
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
 from einformer.language.walk import equations
-from einformer.notes.conventions import attends, indices, own_letters, style, translate
+from einformer.notes.notations import attends, indices, own_letters, style, translate
 from einformer.notes.shelf import elaborate
 from einformer.program.causality import check_spec
 

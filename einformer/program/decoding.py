@@ -15,8 +15,8 @@ from einformer.language.primitives import row_of
 from einformer.language.sizes import Legend
 from einformer.language.weights import key
 from einformer.program import operations as op
-from einformer.program.cache import Entry
 from einformer.program.collectives import Collective
+from einformer.program.keeping import Entry
 from einformer.program.operations import (
     Axes,
     Carried,

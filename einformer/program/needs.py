@@ -22,6 +22,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
 from einformer.program import operations as op
+from einformer.program.arithmetic import UNDECIDED, UNKNOWN, Reader, spell
 from einformer.program.inequalities import (
     ALWAYS,
     MOST_CASES,
@@ -41,7 +42,6 @@ from einformer.program.inequalities import (
     plain,
     written,
 )
-from einformer.program.numbers import UNDECIDED, UNKNOWN, Reader, spell
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import list_differentiated, walk_loops
 from einformer.program.turns import Case, Loops

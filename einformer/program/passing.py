@@ -16,7 +16,7 @@ from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.tree import Equation, Index, Name, Tensor
 from einformer.program import operations as op
-from einformer.program.numbers import spell
+from einformer.program.arithmetic import spell
 from einformer.program.operations import Function, Line, Turns, Value, multiply
 from einformer.program.rewrite import Rewriting, count_reads, list_lines, walk, walk_lines, walk_values
 from einformer.program.terms import Values

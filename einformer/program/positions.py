@@ -21,6 +21,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Number
 from einformer.language.walk import subexpressions
 from einformer.program import operations as op
+from einformer.program.arithmetic import UNDECIDED, ZERO, Numbers, Reader, spell
 from einformer.program.inequalities import (
     ALWAYS,
     NEVER,
@@ -39,7 +40,6 @@ from einformer.program.inequalities import (
     of_data,
     plain,
 )
-from einformer.program.numbers import UNDECIDED, ZERO, Numbers, Reader, spell
 from einformer.program.operations import Carried, Function, Line, Turns, Value
 from einformer.program.rewrite import walk, walk_lines
 from einformer.program.turns import Case, Loops

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.rules import total
 from einformer.objects import Model
 from einformer.report.checks import CHECKS, Check, list_letters, run_check
 from einformer.report.contents import Section, Size, sections, sizes
-from einformer.report.subject import Subject, reads
+from einformer.report.specimen import Subject, reads
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.measure import Guesses

@@ -17,7 +17,7 @@ from einformer.interpreters.count.rules import EquationCount, count_flops, sum_c
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Name, Tensor
 from einformer.report.contents import Shape, shapes
-from einformer.report.subject import Array, Small, Subject, reads
+from einformer.report.specimen import Array, Small, Subject, reads
 
 if TYPE_CHECKING:
     import sympy

@@ -11,7 +11,7 @@ from einformer.interpreters.count import rules, table
 from einformer.interpreters.count.numbers import Numbers
 from einformer.language.difference import Difference
 from einformer.objects import Model
-from einformer.program.cache import kept_in_letters
+from einformer.program.keeping import kept_in_letters
 
 if TYPE_CHECKING:
     import sympy

@@ -14,7 +14,7 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Index, Name, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.objects import Model
-from einformer.report.subject import Subject
+from einformer.report.specimen import Subject
 
 if TYPE_CHECKING:
     import sympy

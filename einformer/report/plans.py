@@ -16,8 +16,8 @@ from typing import Any, get_args
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Device, Precision, Work
-from einformer.interpreters.count.derived import find_own_letters
 from einformer.interpreters.count.exchanges import Exchange, find_traffic, list_exchanges, list_state
+from einformer.interpreters.count.inventory import find_own_letters
 from einformer.interpreters.count.numbers import Numbers, count_logits
 from einformer.interpreters.count.roofline import EXACT, PREFILL
 from einformer.interpreters.count.rules import Recompute, WeightCount

@@ -9,7 +9,7 @@ from typing import Literal
 from einformer.errors import fail
 from einformer.interpreters.count import roofline
 from einformer.interpreters.count.conventions import Convention, Device, Precision
-from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import EquationCount, Memory, Recompute, count_flops, count_traffic, find_intensity
 from einformer.objects import Model, choose_rows

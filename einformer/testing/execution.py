@@ -19,7 +19,7 @@ from einformer.notes.programs import Program, read_program
 from einformer.notes.reading import Equation
 from einformer.objects import Specification
 from einformer.report.checks import CHECKS, Check, run_check
-from einformer.report.subject import Subject
+from einformer.report.specimen import Subject
 from einformer.testing.trial import Trial, trial
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from einformer.errors import fail
 from einformer.language.calls import axis_of
 from einformer.language.tree import Name
-from einformer.testing import sizes
+from einformer.testing import prime_sizes
 from einformer.testing.code import prepare
 from einformer.testing.mapping import Given, Piece, Shape, list_letters, list_parameters, read_entries
 from einformer.testing.subject import Subject
@@ -21,13 +21,13 @@ def fit(f: Callable[..., Any], about: Subject, weights: Mapping[str, Given]) -> 
     """Returns the code under test, and the equations at its sizes. Raises EinformerError E905 if a module does not tell a
     size.
     """
-    draft = about.bind(sizes.draw(about.legend, about.letters(), about.turns()))
+    draft = about.bind(prime_sizes.draw(about.legend, about.letters(), about.turns()))
     if isinstance(f, nn.Module):
         sizes_of_module = _read_sizes(f, about, draft, weights)
         _check_complete(about, sizes_of_module)
         legend = replace(about.legend, values={**about.legend.values, **sizes_of_module})
         free = [letter for letter in about.letters() if letter not in sizes_of_module]
-        return prepare(f), about.bind({**sizes_of_module, **sizes.draw(legend, free)})
+        return prepare(f), about.bind({**sizes_of_module, **prime_sizes.draw(legend, free)})
     if names := _find_size_parameters(f, draft):
         return prepare(f(**{name: int(draft.legend.number(Name(name))) for name in names})), draft
     return f, draft

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from einformer.language.binding import Given as Bound
 from einformer.language.calls import slot_letters
 from einformer.language.printer import show
-from einformer.testing import gradients, values
+from einformer.testing import finite_differences, values
 from einformer.testing.code import Call, Code, code
 from einformer.testing.departure import Departure, find_departure
 from einformer.testing.explain import Explanation, Question, explain, measure_error
@@ -67,7 +67,7 @@ def assert_implements(
     tolerance = _choose_tolerance(tested, question, expected) if tolerance is None else tolerance
     if not measure_error(question.answer, expected) <= tolerance or not np.isfinite(question.answer).all():
         raise _report_values(tested, question, expected, trace, tolerance)
-    if slopes := list(gradients.find_wrong(tested, question, seed)):
+    if slopes := list(finite_differences.find_wrong(tested, question, seed)):
         raise _report_gradients(tested, question, slopes)
 
 
@@ -145,7 +145,7 @@ def _show_departure(where: Departure) -> Iterator[str]:
         yield f"the first that departs: {where.tensor} (`{where.shown.name}`, {where.shown.place})"
 
 
-def _report_gradients(tested: Code, question: Question, slopes: list[gradients.Slope]) -> Disagreement:
+def _report_gradients(tested: Code, question: Question, slopes: list[finite_differences.Slope]) -> Disagreement:
     first = slopes[0]
     names = ", ".join(f"`{slope.name}`" for slope in slopes)
     message = f"the values of `{tested.name}` are right, its gradients are not: of {names}"

@@ -17,7 +17,7 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Index, Layer, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.objects import Specification
-from einformer.testing import sizes, values
+from einformer.testing import prime_sizes, values
 from einformer.testing.subject import Subject, isolate
 
 Array = NDArray[np.float64]
@@ -56,7 +56,7 @@ def trial(spec: Specification, given: Mapping[str, int], seed: int) -> Trial:
     (3,)
     """
     about = isolate(spec, given)
-    about = about.bind(sizes.draw(about.legend, about.letters(), about.turns()))
+    about = about.bind(prime_sizes.draw(about.legend, about.letters(), about.turns()))
     _refuse_large(about)
     inputs, weights = values.draw_inputs(about, {}, seed), values.draw_weights(about, seed)
     trace = dict[str, Array]()

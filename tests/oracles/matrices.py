@@ -18,10 +18,10 @@ from typing import assert_never
 import numpy as np
 
 from einformer.interpreters import reference
+from einformer.interpreters.latex.formulas import Piece, Shape, Translator
 from einformer.interpreters.latex.matrices import Formula, LayerFormulas
 from einformer.interpreters.latex.pages import INFIX as WRITTEN
 from einformer.interpreters.latex.pages import LATEX
-from einformer.interpreters.latex.pieces import Piece, Shape, Translator
 from einformer.interpreters.reference import Array, Stored
 from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.scope import Scope

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
-from einformer.interpreters.count.derived import (
+from einformer.interpreters.count.inventory import (
     EVERYWHERE,
     Chosen,
     Contraction,

@@ -14,7 +14,7 @@ from einformer.errors import fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Format, read_table
 from einformer.interpreters.count.numbers import Numbers
-from einformer.program.cache import Entry
+from einformer.program.keeping import Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from einformer.interpreters.count.rules import N, Sizes, WeightCount, count_on_o
 from einformer.language import tree
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
+from einformer.program.arithmetic import spell
 from einformer.program.collectives import (
     AllGather,
     AllGatherVary,
@@ -28,7 +29,6 @@ from einformer.program.collectives import (
     is_smooth,
 )
 from einformer.program.kernels import PAIR, Routed
-from einformer.program.numbers import spell
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
 from einformer.program.sharding import Sharding, find_whole

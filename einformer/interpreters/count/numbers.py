@@ -11,8 +11,8 @@ from typing import Any
 from einformer.errors import Span, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Precision
-from einformer.interpreters.count.derived import Derived, derive, find_own_letters
 from einformer.interpreters.count.gradients import Factor, Gradients, Turn
+from einformer.interpreters.count.inventory import Derived, derive, find_own_letters
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
 from einformer.language.primitives import NUMERIC

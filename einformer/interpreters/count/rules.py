@@ -15,15 +15,15 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cas
 from einformer.errors import Span, fail
 from einformer.interpreters.count.activations import Saved, SavedValue, find_saved
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
-from einformer.interpreters.count.derived import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
 from einformer.interpreters.count.gradients import Factor
+from einformer.interpreters.count.inventory import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
 from einformer.language.weights import key
-from einformer.program.cache import Entry
 from einformer.program.inequalities import ALWAYS, Cases
+from einformer.program.keeping import Entry
 from einformer.program.kernels import CHUNK
 from einformer.program.needs import Region, region_of
 from einformer.program.operations import Axes, Value

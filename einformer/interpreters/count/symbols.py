@@ -22,7 +22,7 @@ from einformer.language.primitives import CONSTANTS, PRIMITIVES
 from einformer.language.sizes import MAXIMUM_NUMBER, Legend
 from einformer.language.tree import Expression, Spec
 from einformer.language.walk import subexpressions
-from einformer.program.cache import kept_in_letters
+from einformer.program.keeping import kept_in_letters
 from einformer.program.needs import Region
 from einformer.program.sharding import Sharding
 from einformer.program.turns import Case, Site, Turns

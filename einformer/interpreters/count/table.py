@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 from einformer.errors import EinformerError
 from einformer.interpreters.count import numbers, rules
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
-from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Activation, EquationCount, Memory, N, Phase, Recompute, Sizes, WeightCount
 from einformer.language.sizes import Legend

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, permutations
 from types import MappingProxyType
 
-from einformer.interpreters.latex.pages import Latex, latex
-from einformer.interpreters.latex.pieces import (
+from einformer.interpreters.latex.formulas import (
     Names,
     NoForm,
     Piece,
@@ -23,6 +22,7 @@ from einformer.interpreters.latex.pieces import (
     is_attention,
     name_tensors,
 )
+from einformer.interpreters.latex.pages import Latex, latex
 from einformer.language.calls import axis_of, callees, calls, slot_letters
 from einformer.language.primitives import primitive
 from einformer.language.printer import Level, PrintedLine, Written

@@ -15,7 +15,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from einformer.errors import EinformerError, Span
-from einformer.interpreters.torch.code import (
+from einformer.interpreters.torch.emit import code_number
+from einformer.interpreters.torch.fast import KernelEmitter, Packing, lay_out
+from einformer.interpreters.torch.fragments import (
     INDENT,
     PRODUCT,
     Context,
@@ -28,8 +30,6 @@ from einformer.interpreters.torch.code import (
     uses,
     write_heads,
 )
-from einformer.interpreters.torch.emit import code_number
-from einformer.interpreters.torch.kernels import KernelEmitter, Packing, lay_out
 from einformer.interpreters.torch.writing import NOTED, WIDTH
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.slots import Whole, find_selecting

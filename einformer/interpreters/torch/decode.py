@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.code import ATOM, LOOSE, SUM, Code, Context, Dims, align
 from einformer.interpreters.torch.emit import Stored
-from einformer.interpreters.torch.kernels import KernelEmitter
+from einformer.interpreters.torch.fast import KernelEmitter
+from einformer.interpreters.torch.fragments import ATOM, LOOSE, SUM, Code, Context, Dims, align
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import EmittedFile, count_axes
 from einformer.interpreters.torch.writing import find_unused
@@ -21,7 +21,6 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Name, Spec, Tensor
 from einformer.language.weights import key
 from einformer.program import operations as op
-from einformer.program.cache import Entry
 from einformer.program.decoding import (
     KEPT,
     Ago,
@@ -38,6 +37,7 @@ from einformer.program.decoding import (
     reads_cache,
 )
 from einformer.program.fusing import lower_for_plan
+from einformer.program.keeping import Entry
 from einformer.program.kernels import Attention
 from einformer.program.lowering import find_time, lower_functions
 from einformer.program.operations import Axes, Label, Line, Value

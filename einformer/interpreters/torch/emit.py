@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
-from einformer.interpreters.torch.code import (
+from einformer.interpreters.torch.fragments import (
     ATOM,
     INDENT,
     LOOSE,

@@ -28,7 +28,7 @@ from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole, find_selecting
 from einformer.language.tree import Index, Layer, Spec
-from einformer.program.cache import Entry
+from einformer.program.keeping import Entry
 from einformer.program.sharding import Sharding
 
 _COUNT = itertools.count(1)

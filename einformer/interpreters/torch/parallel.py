@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from einformer.interpreters.torch.code import ATOM, SUM, Code, Context, Dims, list_conditions, permute
+from einformer.interpreters.torch.fragments import ATOM, SUM, Code, Context, Dims, list_conditions, permute
 from einformer.language.calls import axis_of
 from einformer.language.tree import Name
 from einformer.program.collectives import (

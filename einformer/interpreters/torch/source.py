@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
-from einformer.interpreters.torch.code import INDENT, Context, escape_prose, uses
-from einformer.interpreters.torch.kernels import HELPERS as KERNEL_HELPERS
+from einformer.interpreters.torch.fast import HELPERS as KERNEL_HELPERS
+from einformer.interpreters.torch.fragments import INDENT, Context, escape_prose, uses
 from einformer.interpreters.torch.parallel import HELPERS as RANK_HELPERS
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.writing import WIDTH, find_unused, fold, romanise, spell_indices, to_ascii

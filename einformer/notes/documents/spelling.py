@@ -14,7 +14,7 @@ from einformer.notes.documents.parts import OPENING
 from einformer.notes.documents.pieces import Passage, join
 from einformer.notes.documents.scripts import PRIME, TRANSPOSED, Names, Scripts, find_letters
 from einformer.notes.documents.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
-from einformer.notes.documents.slots import ELLIPSIS, replace_marks, rewrite_slots
+from einformer.notes.documents.subscripts import ELLIPSIS, replace_marks, rewrite_slots
 
 _SPACED = re.compile(r"[\s,]+")
 _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")

@@ -19,7 +19,7 @@ from torch import Tensor
 from einformer.contracts.causes import find_cause
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.scopes import Bound
-from einformer.contracts.tree import REST, Anything, Array, Axis, Each, Fields, Item, Scalar, Several, Size
+from einformer.contracts.syntax import REST, Anything, Array, Axis, Each, Fields, Item, Scalar, Several, Size
 from einformer.errors import EinformerError, Span, fail
 from einformer.language.printer import show
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum

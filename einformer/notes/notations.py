@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from einformer.errors import fail
 
 if TYPE_CHECKING:
-    from einformer.interpreters.latex.pieces import Style
+    from einformer.interpreters.latex.formulas import Style
     from einformer.language.tree import Expression
 
 _HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # keys of a row that are not letters
@@ -31,7 +31,7 @@ def conventions() -> Mapping[str, Mapping[str, str]]:
 
 @functools.cache
 def _read_data() -> dict[str, dict[str, Any]]:
-    return tomllib.loads((pathlib.Path(__file__).parent / "conventions.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((pathlib.Path(__file__).parent / "notations.toml").read_text(encoding="utf-8"))
 
 
 # The letters in `same` mean the same in both.
@@ -79,7 +79,7 @@ def style(name: str) -> Style | None:
     >>> style("s000").softmax, style("kaplan")
     ('Softmax', None)
     """
-    from einformer.interpreters.latex.pieces import Style
+    from einformer.interpreters.latex.formulas import Style
 
     row = _read_data()[name].get("matrices")
     return Style(**row) if row is not None else None

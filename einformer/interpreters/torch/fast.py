@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from einformer.interpreters.torch.code import ATOM, PRODUCT, Code, Dims, align, permute
 from einformer.interpreters.torch.emit import Emitter, Stored
+from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Code, Dims, align, permute
 from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from einformer.errors import EinformerError
 from einformer.interpreters.count import table
-from einformer.interpreters.count.derived import derive
+from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import Part
 from einformer.language.sizes import Legend

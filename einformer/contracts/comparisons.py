@@ -16,7 +16,7 @@ from typing import Any
 
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.signature import find_owner, find_parameters
-from einformer.contracts.tree import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
 from einformer.language.walk import subexpressions
 
