@@ -17,10 +17,10 @@ from einformer.notes.citations import shipped
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
 from einformer.notes.rendering import print_latex
-from einformer.notes.sources import Source as Document
+from einformer.notes.sources import Publication as Document
 from einformer.notes.sources import sources as documents
 from einformer.objects import Specification
-from einformer.report.shipped import Architecture, Size, list_shipped
+from einformer.report.shipped import Architecture, ShippedModel, list_shipped
 from einformer.targets import examine, load
 
 HERE = Path(__file__).parent
@@ -169,7 +169,7 @@ def errata() -> str:
     return "\n".join([*parts, WORKED.format(rows="\n".join(map(_step, worked.list_steps())))])
 
 
-def _erratum(verdict: slips.Verdict) -> str:
+def _erratum(verdict: slips.ErratumVerdict) -> str:
     """Both forms side by side, and under each what was found of it."""
     row = verdict.erratum
     forms = [(row.printed, verdict.printed), (row.corrected, verdict.corrected)]
@@ -179,7 +179,7 @@ def _erratum(verdict: slips.Verdict) -> str:
     return f"### {row.id}\n\n{row.place} ({row.kind}, {verdict.outcome}): {row.says}.\n\n{table}\n{why}"
 
 
-def _step(step: worked.Step) -> str:
+def _step(step: worked.Quantity) -> str:
     return f"| {step.name} ([{step.erratum}](#{step.erratum.lower()})) | {step.printed} | {step.unscaled} | {step.scaled} |"
 
 
@@ -251,7 +251,7 @@ def equations() -> str:
     return "\n".join(parts)
 
 
-def find_test(row: references.Row, tests: Mapping[str, Any]) -> str:
+def find_test(row: references.ReferenceRow, tests: Mapping[str, Any]) -> str:
     """The test of a row: its own, or the one of the text that has its line."""
     own = {(each["place"], each["says"]): each["test"] for each in tests.get(row.document, {}).get("equations", ())}
     text = (row.source or row.line).partition(".")[0]
@@ -259,7 +259,7 @@ def find_test(row: references.Row, tests: Mapping[str, Any]) -> str:
     return str(claims.get(row.claim) or own.get((row.place, row.says)) or tests["texts"].get(text, ""))
 
 
-def _equation(row: references.Row) -> str:
+def _equation(row: references.ReferenceRow) -> str:
     """An equation as code, or the words of a formula and the formula; and what is wrong with the print."""
     words, _, formula = row.says.rpartition(": ") if row.claim else ("", "", row.says)
     says = f"{words}: `{formula}`" if words else f"`{formula}`"
@@ -410,7 +410,7 @@ def architectures() -> dict[str, str]:
     return pages | {row.name: _architecture(row, specs, shipped.models) for row in shipped.architectures}
 
 
-def _architecture(row: Architecture, specs: Mapping[str, Specification], models: Sequence[Size]) -> str:
+def _architecture(row: Architecture, specs: Mapping[str, Specification], models: Sequence[ShippedModel]) -> str:
     spec = specs[row.name]
     parents = PARENTS[: PARENTS.index(row.name)] if row.name in PARENTS else PARENTS
     beside = [(name, str(specs[name].diff(spec))) for name in parents]

@@ -154,7 +154,7 @@ def _find_tokens(model: Model, path: pathlib.Path) -> Tokens:
 
 
 # The tokens at which a text ends.
-def _find_end_tokens(config: documents.Document) -> list[int]:
+def _find_end_tokens(config: documents.JsonObject) -> list[int]:
     ends = config.values.get("eos_token_id")
     listed: list[Any] = ends if isinstance(ends, list) else [] if ends is None else [ends]
     if not all(type(token) is int for token in listed):

@@ -420,8 +420,8 @@ MUTANTS = (
     ),
     _mutant(
         "what is subtracted falls apart", "interpreters/torch/fragments.py",
-        '{align(self.cast(code, kind), dims, PRODUCT)}"\n        return Code(text, dims, kind, SUM)',
-        '{align(self.cast(code, kind), dims, LOOSE)}"\n        return Code(text, dims, kind, SUM)',
+        '{align(self.cast(code, kind), dims, PRODUCT)}"\n        return Fragment(text, dims, kind, SUM)',
+        '{align(self.cast(code, kind), dims, LOOSE)}"\n        return Fragment(text, dims, kind, SUM)',
         "lowering.py::test_one_equation[z_bsd - (o_bsd - z_bsd)]",
     ),
     _mutant(

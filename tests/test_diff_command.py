@@ -12,7 +12,7 @@ import pytest
 
 import einformer
 from einformer.cli import main
-from einformer.language.difference import Value
+from einformer.language.difference import ChangedValue
 from einformer.objects import Model
 from einformer.report.comparison import compare
 from tests.test_commands import terminal, uncoloured
@@ -117,7 +117,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_size_that_one_text_comments_on_has_that_comment() -> None:
     text = "axes\n  d: D{}\nlayer Twice(z_d) -> z_d:\n  return 2 z_d\n"
     one, other = (einformer.parse(text.format(comment)).bind(D=size) for comment, size in (("", 2), ("  # hidden", 3)))
-    assert one.diff(other).values == other.bind(D=2).diff(one.bind(D=3)).values == (Value("D", "2", "3", "hidden"),)
+    assert one.diff(other).values == other.bind(D=2).diff(one.bind(D=3)).values == (ChangedValue("D", "2", "3", "hidden"),)
 
 
 def test_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,11 +162,11 @@ def test_sizes_only_between_two_of_one_architecture() -> None:
     found = model("llama-2-7b").diff(model("llama-3-8b"))
     assert not found.parts
     assert found.values == (
-        Value("G", "32", "8", "key/value heads"),
-        Value("J", "1", "4", "query heads of one key/value head"),
-        Value("F", "11,008", "14,336", "MLP hidden"),
-        Value("V", "32,000", "128,256", "vocabulary"),
-        Value("Θ", "10000", "500000", ""),
+        ChangedValue("G", "32", "8", "key/value heads"),
+        ChangedValue("J", "1", "4", "query heads of one key/value head"),
+        ChangedValue("F", "11,008", "14,336", "MLP hidden"),
+        ChangedValue("V", "32,000", "128,256", "vocabulary"),
+        ChangedValue("Θ", "10000", "500000", ""),
     )
 
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_decoded_has_no_cache() -> None:
 def test_a_bound_model_and_a_text() -> None:
     """Sizes that one leaves open are said to be, and counts are formulas."""
     found = compare(model("llama-2-7b"), einformer.model("llama"))
-    assert Value("D", "4,096", "open", "hidden") in found.difference.values
+    assert ChangedValue("D", "4,096", "open", "hidden") in found.difference.values
     assert {count.more for count in found.counts} == {"0"}
 
 

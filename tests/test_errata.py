@@ -17,7 +17,7 @@ from einformer import EinformerError
 from einformer.cli import main
 from einformer.notes import errata as notes
 from einformer.notes.equality import Setting, holds
-from einformer.notes.errata import Erratum, Verdict, judge
+from einformer.notes.errata import Erratum, ErratumVerdict, judge
 from tests.examples import make_page
 
 ROOT = Path(__file__).parents[1]
@@ -27,7 +27,7 @@ EXAMPLE = json.loads((ROOT / "tests" / "data" / "s004.json").read_text(encoding=
 
 
 @functools.cache
-def verdict(name: str) -> Verdict:
+def verdict(name: str) -> ErratumVerdict:
     return judge(ERRATA[name])
 
 
@@ -297,5 +297,5 @@ def test_the_command_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_cells_of_a_row_without_a_check() -> None:
     row = replace(ERRATA["S000-E16"], printed="$a$", corrected="$b$")
-    cells = list(notes.rows([Verdict(row, "no check")]))
+    cells = list(notes.rows([ErratumVerdict(row, "no check")]))
     assert cells[1:] == [("", "printed", "a"), ("", "corrected", "b"), ("", "why", "spelling has no value")]

@@ -81,7 +81,7 @@ def join(ranks: int) -> Iterator[None]:
 
 def choose_map(model: Model, most: Sequence[int] = (8, 4, 2)) -> tuple[dict[str, int], str]:
     """The most of these numbers of ranks over which weights can be split, and the cheapest map of those that are sensible."""
-    step = plans.Step("training", 8, LENGTH, PRECISIONS["bfloat16"], read_devices()["h100-sxm"])
+    step = plans.PricedStep("training", 8, LENGTH, PRECISIONS["bfloat16"], read_devices()["h100-sxm"])
     pricing = plans.Pricing(model, step, model.inputs(8, LENGTH))
     for ranks in most:
         mesh = {"tp": ranks}

@@ -98,7 +98,7 @@ def test_the_largest_asks_seldom() -> None:
         asked.append(size)
         return size
 
-    assert find_largest(count, 10**12) == fit.Largest(10**12, 10**12, (10**12 + 1, 10**12 + 1))
+    assert find_largest(count, 10**12) == fit.LargestSize(10**12, 10**12, (10**12 + 1, 10**12 + 1))
     assert len(asked) < 90
 
 

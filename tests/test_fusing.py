@@ -12,7 +12,7 @@ import einformer
 from einformer.language.specialise import specialise
 from einformer.objects import Model
 from einformer.program.fusing import add_kernels
-from einformer.program.kernels import Attention, CrossEntropy, Linear, Norm
+from einformer.program.kernels import Attention, CrossEntropy, LinearMap, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
 from einformer.program.operations import Function
@@ -43,7 +43,7 @@ def test_an_attention_is_one_value_of_the_program(spelling: str) -> None:
     (function,) = kernels(attending(*QKV, *CAUSAL[spelling], *ENDS["two lines"]))
     found = [value.operation for value in walk_values(function) if isinstance(value.operation, Attention)]
     assert [(each.causal, each.mask, each.scale) for each in found] == [(True, None, None)]
-    linear = [value.operation for value in walk_values(function) if isinstance(value.operation, Linear)]
+    linear = [value.operation for value in walk_values(function) if isinstance(value.operation, LinearMap)]
     assert sorted(len(each.weights) for each in linear) == [1, 3]
 
 
@@ -52,7 +52,7 @@ def test_experts_that_are_chosen_compute_alone() -> None:
     found = [value.operation for each in kernels(model("mixtral")) for value in walk_values(each)]
     names = Counter(type(each).__name__ for each in found)
     assert (names["Routed"], names["Gathered"]) == (1, 1)
-    assert sorted(len(each.weights) for each in found if isinstance(each, Linear) and each.experts) == [1, 2]
+    assert sorted(len(each.weights) for each in found if isinstance(each, LinearMap) and each.experts) == [1, 2]
 
 
 def test_maps_under_other_letters_are_one_product_also_in_decoding() -> None:

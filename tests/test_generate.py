@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 
 import einformer
 from einformer import EinformerError
-from einformer.interpreters.torch.generate import Choice
+from einformer.interpreters.torch.generate import Sampler
 from tests.refusals import refuses
 from tests.small import built, inputs, model, weights
 from tests.toy_keys import VOCABULARY
@@ -148,7 +148,7 @@ def test_tokens_are_drawn_as_likely_as_the_logits_say() -> None:
     """20,000 draws lie within four standard deviations of softmax of logits over temperature."""
     logits = torch.tensor([[1.0, 0.0, 2.0, -1.0, 0.5]])
     generator = torch.Generator().manual_seed(0)
-    counts = torch.bincount(Choice(0.7).next(logits.expand(20_000, 5), generator), minlength=5).numpy()
+    counts = torch.bincount(Sampler(0.7).next(logits.expand(20_000, 5), generator), minlength=5).numpy()
     likely = np.exp(np.array([1.0, 0.0, 2.0, -1.0, 0.5]) / 0.7)
     likely /= likely.sum()
     assert (np.abs(counts / 20_000 - likely) < 4 * np.sqrt(likely * (1 - likely) / 20_000)).all()
@@ -158,7 +158,7 @@ def test_tokens_are_drawn_among_the_most_likely() -> None:
     """Of 0.4, 0.3, 0.2, 0.1 two are 0.7 together, and a third is needed for 0.75."""
     logits = torch.tensor([[0.1, 0.4, 0.2, 0.3]]).log()
     draws = {
-        options: set(Choice(1.0, *options).next(logits.expand(500, 4), torch.Generator().manual_seed(0)).tolist())
+        options: set(Sampler(1.0, *options).next(logits.expand(500, 4), torch.Generator().manual_seed(0)).tolist())
         for options in [(None, None), (2, None), (None, 0.69), (None, 0.75), (3, 0.5), (9, 1.0)]
     }
     assert draws == {
@@ -243,7 +243,7 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
 def test_no_temperature_takes_logits_beyond_numbers(temperature: float) -> None:
     """Near zero the likeliest follows, however large the logits are; at a high one any that may follow."""
     logits = torch.tensor([[1.0, -1e300, 1e300, -torch.inf]], dtype=torch.float64)
-    drawn = Choice(temperature).next(logits.expand(200, 4), torch.Generator().manual_seed(0))
+    drawn = Sampler(temperature).next(logits.expand(200, 4), torch.Generator().manual_seed(0))
     assert set(drawn.tolist()) <= ({2} if temperature < 1 else {0, 1, 2})
 
 

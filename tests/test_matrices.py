@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einformer import EinformerError, load, parse
-from einformer.interpreters.latex.formulas import Names, Style, add_scripts
+from einformer.interpreters.latex.formulas import LayerNames, MatrixStyle, add_scripts
 from einformer.interpreters.latex.matrices import write_formulas
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
@@ -65,7 +65,7 @@ def fits(legend: Legend) -> bool:
 def oracles(spec: Specification, legend: Legend, columns: bool = False, keeps: bool = False) -> Iterator[Oracle]:
     """An oracle for each layer."""
     written = apart(spec.written)
-    found = write_formulas(written, Style(columns=columns, weights="A" * keeps), translate=Recorder)
+    found = write_formulas(written, MatrixStyle(columns=columns, weights="A" * keeps), translate=Recorder)
     for name, lines in found.items():
         yield Oracle(written, lines, legend, called_sizes(found, name, legend), np.random.default_rng(len(name)))
 
@@ -268,7 +268,7 @@ LABELS = {
 def test_labels_are_sequences_heads_and_experts(name: str) -> None:
     """Those of a layer, and which of them are not said."""
     document, _, layer = name.partition(".")
-    found = write_formulas(text(document).written, Style())[layer].labels
+    found = write_formulas(text(document).written, MatrixStyle())[layer].labels
     assert ("".join(sorted(found.chosen)), "".join(found.dropped)) == LABELS[name]
 
 
@@ -318,7 +318,7 @@ def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> No
         found = print_latex(spec.written, convention, "matrix")
         assert found.count("{") == found.count("}")
         assert tex_refuses(found) == "", convention
-        theirs, how = render(spec.written, convention), style(convention) or Style()
+        theirs, how = render(spec.written, convention), style(convention) or MatrixStyle()
         for lines in write_formulas(theirs, how).values():
             symbols = list(called(lines.layer, lines.translator.names))
             assert len(set(symbols)) == len(symbols), (convention, lines.layer.name, sorted(symbols))
@@ -340,7 +340,7 @@ def test_tex_refuses_two_scripts() -> None:
     assert tex_refuses(r"{U^{(n)}}^{2} \mathbb{R}^{D \times D} x_{s}^{\prime T} \frac{a^{2}}{b^{2}}") == ""
 
 
-def called(layer: Layer, by: Names) -> Iterator[str]:
+def called(layer: Layer, by: LayerNames) -> Iterator[str]:
     """What a layer's tensors are called as matrices."""
     lefts = {each.left.name for each in equations(layer.body) if each.relation != "return"}
     weights = {weight.name for weight in layer.weights if weight.kind != "instance"}

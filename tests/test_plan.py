@@ -177,11 +177,13 @@ BEST = {
 }
 
 
-def make_step(batch: int, length: int, work: Work = "training") -> plans.Step:
-    return plans.Step(work, batch, length, PRECISIONS["bfloat16"], read_devices()["h100-sxm"])
+def make_step(batch: int, length: int, work: Work = "training") -> plans.PricedStep:
+    return plans.PricedStep(work, batch, length, PRECISIONS["bfloat16"], read_devices()["h100-sxm"])
 
 
-def price(model: Model, mesh: Mapping[str, int], batch: int = 2, length: int = 4, work: Work = "training") -> list[plans.Plan]:
+def price(
+    model: Model, mesh: Mapping[str, int], batch: int = 2, length: int = 4, work: Work = "training"
+) -> list[plans.ParallelPlan]:
     return plans.list_plans(model, make_step(batch, length, work), [mesh])
 
 
@@ -299,7 +301,7 @@ def test_the_smallest_mesh_is_the_smallest() -> None:
 
 
 def test_a_device_without_published_links_is_refused() -> None:
-    step = plans.Step("training", 2, 4, PRECISIONS["float16"], read_devices()["t4"])
+    step = plans.PricedStep("training", 2, 4, PRECISIONS["float16"], read_devices()["t4"])
     with pytest.raises(EinformerError, match="E605 there is no published rate of the links of NVIDIA T4"):
         plans.list_plans(bound("llama"), step, [{"tp": 2}])
 

@@ -188,7 +188,7 @@ def test_legend_and_small_print_stand_beside_the_data(gpt2: Model) -> None:
 
 
 def figure_of(model: Model) -> Any:
-    subject = plot.Subject("gpt2", model, 1, 256, DEFAULT, HALF, "none", read_devices()["h100-sxm"])
+    subject = plot.PlottedModel("gpt2", model, 1, 256, DEFAULT, HALF, "none", read_devices()["h100-sxm"])
     with matplotlib.rc_context(plot._STYLE):
         return plot._make_figure(subject, list(plot.KINDS.values()))
 
@@ -211,7 +211,7 @@ def test_a_picture_that_fails_leaves_the_old_file(gpt2: Model, tmp_path: Path, m
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", broken)
     (tmp_path / "old.png").write_bytes(b"old")
-    subject = plot.Subject("gpt2", gpt2, 1, 64, DEFAULT, HALF, "none", read_devices()["h100-sxm"])
+    subject = plot.PlottedModel("gpt2", gpt2, 1, 64, DEFAULT, HALF, "none", read_devices()["h100-sxm"])
     with pytest.raises(OSError, match="no space"):
         plot.plot(subject, "flops", tmp_path / "old.png")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"old.png": b"old"}

@@ -14,7 +14,7 @@ import torch
 import einformer
 from einformer.interpreters import reference
 from einformer.interpreters.count import symbols
-from einformer.interpreters.latex.formulas import Style
+from einformer.interpreters.latex.formulas import MatrixStyle
 from einformer.interpreters.latex.matrices import write_formulas
 from einformer.interpreters.reference import Named
 from einformer.interpreters.torch.cache import Cache
@@ -237,7 +237,7 @@ def test_every_row_in_every_oracle(right: str) -> None:
     theirs = np.array([table[at] for at in np.ndindex(shape)]).reshape(shape)
     assert np.allclose(found.reference(x, weights={}), theirs, rtol=1e-12, atol=1e-12)
     legend = found.spec.bind(**sizes).legend
-    for lines in write_formulas(apart(found.spec.written), Style(), translate=Recorder).values():
+    for lines in write_formulas(apart(found.spec.written), MatrixStyle(), translate=Recorder).values():
         differences = Oracle(found.spec.written, lines, legend, {}, np.random.default_rng(0)).differences()
         assert all(difference < 1e-12 for _, difference in differences)
 

@@ -59,7 +59,7 @@ def test_random_texts(block: int) -> None:
 @pytest.mark.parametrize("name", [name for name in SMALL if name != "loss"])
 def test_a_rule_that_multiplies_each_sum_by_one_changes_no_number(name: str) -> None:
     def doubled(value: Value) -> Value:
-        if not isinstance(value.operation, op.Map | op.Contract):
+        if not isinstance(value.operation, op.Map | op.Einsum):
             return value
         one = Value(op.Constant(1), (), "integer")
         return replace(value, operation=op.Map("*", (one, value)))

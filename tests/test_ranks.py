@@ -20,7 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import einformer
 from einformer import EinformerError
-from einformer.huggingface.tensors import Piece
+from einformer.huggingface.tensors import TensorPart
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.torch import module as modules
@@ -397,14 +397,14 @@ def load_alike(name: str, folder: Path) -> None:
     alone: Any = model.build()
     alone.load_huggingface(folder)
     module: Any = model.build(mesh="tp=2", shard=shard)
-    reading = Piece.read
+    reading = TensorPart.read
 
-    def read_logged(piece: Piece, source: Any) -> Tensor:
+    def read_logged(piece: TensorPart, source: Any) -> Tensor:
         sizes.append(math.prod(axis.stop - axis.start for axis in piece.box))
         return reading(piece, source)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Piece, "read", read_logged)
+        patch.setattr(TensorPart, "read", read_logged)
         module.load_huggingface(folder)
     parts = module.state_dict()
     assert all(torch.equal(weight, parts[path]) for path, weight in module.take(alone.state_dict()).items())

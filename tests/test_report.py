@@ -19,7 +19,7 @@ from einformer.interpreters.count.symbols import Symbols
 from einformer.interpreters.torch import measure
 from einformer.objects import Model
 from einformer.report import Report, checks, contents
-from einformer.report.specimen import Small, Subject, choose_inputs, shrink
+from einformer.report.specimen import Small, Specimen, choose_inputs, shrink
 
 TOY = {"model_type": "gpt2", "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 8, "vocab_size": 300}
 CLAIMS = [
@@ -143,7 +143,7 @@ def test_a_wrong_formula_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "count_flops", wrong)
     monkeypatch.setattr(report, "sections", lambda subject: ())
     assert "FLOPs: (8 + 4 E) L B S D² + 4 L B S² D" in [
-        check.claim for check in checks.flops_are_counted(Subject(toy(), toy().inputs())) if not check.holds
+        check.claim for check in checks.flops_are_counted(Specimen(toy(), toy().inputs())) if not check.holds
     ]
 
 

@@ -18,7 +18,7 @@ from einformer import EinformerError
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.language.printer import show
-from einformer.notes.programs import Program, read_program
+from einformer.notes.programs import LanguageText, read_program
 from einformer.objects import Specification
 from einformer.testing.execution import execute
 from einformer.testing.trial import trial
@@ -28,7 +28,7 @@ CHAPTER = (ROOT / "docs" / "attention.md").read_text(encoding="utf-8")
 LEGEND = "```einformer note\naxes\n  n: N\n  d: D\nlayer Twice(x_nd) -> y_nd:\n```\n"
 
 
-def read(text: str, name: str = "note.md") -> Program:
+def read(text: str, name: str = "note.md") -> LanguageText:
     found = read_program(Source(name, text))
     assert found
     return found

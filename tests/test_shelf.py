@@ -15,7 +15,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from einformer import parse
 from einformer.cli import main
 from einformer.notes import shelf
-from einformer.notes.errata import Verdict, errata, judge
+from einformer.notes.errata import ErratumVerdict, errata, judge
 from einformer.objects import Model
 from tests.examples import ROOT
 from tests.texts import spec
@@ -285,7 +285,7 @@ ROWS = {row.id: row for row in errata() if row.id.startswith("S005")}
 
 
 @functools.cache
-def verdict(name: str) -> Verdict:
+def verdict(name: str) -> ErratumVerdict:
     return judge(ROWS[name])
 
 

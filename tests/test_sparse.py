@@ -18,7 +18,7 @@ from einformer.interpreters.torch.measure import measure_peak
 from einformer.language.calls import calls
 from einformer.objects import Model
 from einformer.report import checks
-from einformer.report.specimen import Subject, shrink
+from einformer.report.specimen import Specimen, shrink
 from tests.few import FEW_FAMILIES, few
 from tests.oracles import saved as oracle
 from tests.oracles.of_toys import ours
@@ -175,7 +175,7 @@ def test_flops_of_a_family_are_those_counted(name: str) -> None:
 def test_the_report_counts_the_experts_that_compute(name: str) -> None:
     """Without numbers, which decide only how many tokens each expert has."""
     toy = ours(name)
-    subject = Subject(toy, toy.inputs(1, 8))
+    subject = Specimen(toy, toy.inputs(1, 8))
     found = list(checks.flops_are_counted(subject))
     assert [check.holds for check in found] == [True, True]
     subject.live = toy.build(plan="notation", device="meta").eval()  # computes every expert

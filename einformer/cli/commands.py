@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
-class Verdict(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of `check` for one target."""
 
     target: str
@@ -107,20 +107,20 @@ def _check(options: argparse.Namespace) -> int:
     return _find_exit_code(findings)
 
 
-def _check_target(target: str, values: Mapping[str, Given]) -> Verdict:
+def _check_target(target: str, values: Mapping[str, Given]) -> CheckResult:
     try:
         layers = _load_model(target, values).spec.layers
     except EinformerError as error:
-        return Verdict("<stdin>" if target == "-" else target, [], _quote_for_shell(error.findings))
-    return Verdict("<stdin>" if target == "-" else target, layers, ())
+        return CheckResult("<stdin>" if target == "-" else target, [], _quote_for_shell(error.findings))
+    return CheckResult("<stdin>" if target == "-" else target, layers, ())
 
 
-def _show_verdicts(verdicts: Sequence[Verdict]) -> str:
+def _show_verdicts(verdicts: Sequence[CheckResult]) -> str:
     width = max(len(verdict.target) for verdict in verdicts)
     return "\n".join(f"{verdict.target:{width}}  {_describe(verdict)}" for verdict in verdicts)
 
 
-def _describe(verdict: Verdict) -> str:
+def _describe(verdict: CheckResult) -> str:
     count = len(verdict.findings)
     if count:
         return f"{count} finding{'s' * (count > 1)}"
@@ -295,7 +295,7 @@ def _fit_mesh(options: argparse.Namespace, model: Model) -> int:
     limit, inputs = fit.parse_quantity(options.memory, fit.BYTES), _read_inputs(options, model)
     precision, device = choose_rows("exact", options.precision or "bfloat16")[1], read_devices()["h100-sxm"]
     work: Work = "decode" if options.generation else "training"
-    step = plans.Step(work, inputs.get("B", 1), inputs.get("S", 1), precision, device)
+    step = plans.PricedStep(work, inputs.get("B", 1), inputs.get("S", 1), precision, device)
     step = replace(step, recompute=(options.recompute,)) if options.recompute else step
     plan = plans.find_smallest(model, step, limit)
     if options.json:
@@ -323,7 +323,7 @@ def _plan(options: argparse.Namespace) -> int:
     options.batch = options.batch or (devices if "B" in model.open else None)
     inputs = _read_inputs(options, model)
     precision, device = choose_rows("exact", options.precision or "bfloat16")[1], read_devices()[options.device or "h100-sxm"]
-    step = plans.Step(options.work or "training", inputs.get("B", 1), inputs.get("S", 1), precision, device)
+    step = plans.PricedStep(options.work or "training", inputs.get("B", 1), inputs.get("S", 1), precision, device)
     step = replace(step, recompute=(options.recompute,)) if options.recompute else step
     best = plans.list_plans(model, step, meshes, options.shard or "")
     if not best:
@@ -352,7 +352,7 @@ def _plot(options: argparse.Namespace) -> int:
     convention, precision = choose_rows(options.convention, options.precision)
     device = read_devices()[options.device or "h100-sxm"]
     plot.plot(
-        plot.Subject(options.target, model, options.batch, length, convention, precision, options.recompute, device),
+        plot.PlottedModel(options.target, model, options.batch, length, convention, precision, options.recompute, device),
         options.kind,
         path,
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from einformer.cli.screen import align
-from einformer.language.difference import Change, Marks, Part, rows
+from einformer.language.difference import Change, LayerChanges, Marks, rows
 from einformer.report.comparison import Comparison, Count
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ def _is_formula(count: Count) -> bool:
 
 
 # Formulas as changed lines. An equal formula has no sign.
-def _compare_formulas(count: Count) -> Part:
+def _compare_formulas(count: Count) -> LayerChanges:
     if count.one == count.other:
-        return Part(f"{count.what}, the same: {count.one}", ())
+        return LayerChanges(f"{count.what}, the same: {count.one}", ())
     more = f", {count.more} more" if count.more else ""
-    return Part(f"{count.what}{more}", (Change(str(count.one or _UNKNOWN), str(count.other or _UNKNOWN)),))
+    return LayerChanges(f"{count.what}{more}", (Change(str(count.one or _UNKNOWN), str(count.other or _UNKNOWN)),))
 
 
 # Files by their names, a config.json by its folder.
@@ -81,7 +81,7 @@ def _shorten(text: str) -> str:
 # ------------------------------------------------------------------------------------------------------ in a terminal
 
 
-def _show_in_terminal(title: str, tables: Sequence[Rows], parts: Sequence[Part]) -> None:
+def _show_in_terminal(title: str, tables: Sequence[Rows], parts: Sequence[LayerChanges]) -> None:
     from rich.console import Console, Group
     from rich.text import Text
 

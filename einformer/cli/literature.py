@@ -10,7 +10,7 @@ from einformer import targets
 from einformer.cli.screen import align_left, show, show_json
 from einformer.notes import citations, shelf
 from einformer.notes.citations import Citation, Noted
-from einformer.notes.sources import Source, sources
+from einformer.notes.sources import Publication, sources
 
 OK = 0
 
@@ -74,7 +74,7 @@ def _describe_citation(citation: Citation) -> str:
     return f"{citation.words}: {citation.there}" if citation.there else citation.words
 
 
-def _describe_source(source: Source) -> dict[str, object]:
+def _describe_source(source: Publication) -> dict[str, object]:
     return {name: getattr(source, name) for name in ("key", "author", "year", "title", "url")}
 
 

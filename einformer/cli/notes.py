@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from einformer.cli.screen import align_left, show, show_json, show_table
 
 if TYPE_CHECKING:
-    from einformer.notes.references import Row
+    from einformer.notes.references import ReferenceRow
     from einformer.testing.execution import Execution
 
 OK, FINDINGS = 0, 1
@@ -82,7 +82,7 @@ def show_notes(options: argparse.Namespace) -> int:
     return OK
 
 
-def _list_rows(document: str, rows: Sequence[Row]) -> Iterator[str]:
+def _list_rows(document: str, rows: Sequence[ReferenceRow]) -> Iterator[str]:
     from einformer.notes import references
 
     yield from _wrap(f"{document}: {references.summary(rows)}", 0)

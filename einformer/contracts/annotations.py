@@ -10,7 +10,7 @@ import torch
 
 from einformer.contracts.dtypes import EXACT, KINDS
 from einformer.contracts.reader import read
-from einformer.contracts.syntax import REST, Array, Axis
+from einformer.contracts.syntax import REST, Array, Dimension
 from einformer.errors import fail
 from einformer.language.printer import show
 from einformer.language.tree import Expression, Name
@@ -63,7 +63,7 @@ def _spell_slot(dimension: str) -> str:
 
 
 # jaxtyping has no primes and no groups: `s'` has the size of `s`, and a group is a product.
-def _spell_dimension(axis: Axis) -> str:
+def _spell_dimension(axis: Dimension) -> str:
     return (
         "*batch"
         if axis.size == REST

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from einformer.contracts.scopes import Bound
-from einformer.contracts.syntax import Array, Axis
+from einformer.contracts.syntax import Array, Dimension
 from einformer.language.tree import Name
 
 Shape = tuple[Any, ...]
@@ -24,7 +24,7 @@ def find_cause(array: Array, wanted: Shape, shape: Shape, sizes: Mapping[str, Bo
     return next(_explain_swapped_sizes(array.axes, wanted, shape, sizes), ("", ""))
 
 
-def _explain_transposed(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+def _explain_transposed(axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
     for i, j in combinations(range(len(shape)), 2):
         swapped = list(shape)
         swapped[i], swapped[j] = shape[j], shape[i]
@@ -32,7 +32,7 @@ def _explain_transposed(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, pla
             yield f"`{axes[i].written}` and `{axes[j].written}` are swapped", f"`{place}.transpose({i}, {j})`"
 
 
-def _explain_merged(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+def _explain_merged(axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
     for i in range(len(wanted) - 1):
         left, right = wanted[i : i + 2]
         if isinstance(left, int) and isinstance(right, int) and _fits(shape, (*wanted[:i], left * right, *wanted[i + 2 :])):
@@ -43,26 +43,26 @@ def _explain_merged(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: 
             )
 
 
-def _explain_split(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+def _explain_split(axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
     for i in range(len(shape) - 1):
         if shape[i] > 1 < shape[i + 1] and _fits((*shape[:i], shape[i] * shape[i + 1], *shape[i + 2 :]), wanted):
             yield f"`{axes[i].written}` is still two axes", f"`{place}.flatten({i}, {i + 1})`"
 
 
-def _explain_missing(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+def _explain_missing(axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
     for i in range(len(wanted)):
         if _fits(shape, wanted[:i] + wanted[i + 1 :]):
             yield f"the axis `{axes[i].written}` is missing", f"`{place}.unsqueeze({i})`, if its size is 1"
 
 
-def _explain_extra(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+def _explain_extra(axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
     for i in range(len(shape)):
         if shape[i] == 1 and _fits(shape[:i] + shape[i + 1 :], wanted):
             yield "an axis of size 1 too many", f"`{place}.squeeze({i})`"
 
 
 # An axis of size 1 would broadcast. A size that is off by one is shifted.
-def _explain_single(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
+def _explain_single(axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, place: str) -> Iterator[tuple[str, str]]:
     for axis, want, length in _find_different_axis(axes, wanted, shape):
         if length == 1:
             yield (
@@ -73,7 +73,7 @@ def _explain_single(axes: tuple[Axis, ...], wanted: Shape, shape: Shape, place: 
             yield f"`{axis.written}` is shifted, or cut, by one", ""
 
 
-_SLIPS: tuple[Callable[[tuple[Axis, ...], Shape, Shape, str], Iterator[tuple[str, str]]], ...] = (
+_SLIPS: tuple[Callable[[tuple[Dimension, ...], Shape, Shape, str], Iterator[tuple[str, str]]], ...] = (
     _explain_transposed,
     _explain_merged,
     _explain_split,
@@ -85,7 +85,7 @@ _SLIPS: tuple[Callable[[tuple[Axis, ...], Shape, Shape, str], Iterator[tuple[str
 
 # One axis has the size of another letter, or of another index over the same axis.
 def _explain_swapped_sizes(
-    axes: tuple[Axis, ...], wanted: Shape, shape: Shape, sizes: Mapping[str, Bound]
+    axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, sizes: Mapping[str, Bound]
 ) -> Iterator[tuple[str, str]]:
     for axis, _, length in _find_different_axis(axes, wanted, shape):
         if "'" in axis.written:
@@ -97,7 +97,7 @@ def _explain_swapped_sizes(
                 yield f"{length} is {name}: the axis of `{name.lower()}`, where `{axis.written}` is meant", ""
 
 
-def _find_different_axis(axes: tuple[Axis, ...], wanted: Shape, shape: Shape) -> list[tuple[Axis, int, int]]:
+def _find_different_axis(axes: tuple[Dimension, ...], wanted: Shape, shape: Shape) -> list[tuple[Dimension, int, int]]:
     if len(shape) != len(wanted):
         return []
     differ = [row for row in zip(axes, wanted, shape, strict=True) if isinstance(row[1], int) and row[1] != row[2]]

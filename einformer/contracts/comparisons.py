@@ -16,7 +16,7 @@ from typing import Any
 
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.signature import find_owner, find_parameters
-from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, ScalarValue, Several, Size
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
 from einformer.language.walk import subexpressions
 
@@ -24,7 +24,7 @@ _STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: 
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FactoryText:
     """The text of the factory of a wrapper, and the part of its closure that other wrappers do not have."""
 
     text: str
@@ -39,18 +39,18 @@ class Hard(Exception):
     """
 
 
-def write(contract: Contract, items: tuple[tuple[str, Item], ...], function: Callable[..., Any]) -> Written:
+def write(contract: Contract, items: tuple[tuple[str, Item], ...], function: Callable[..., Any]) -> FactoryText:
     """Writes the wrapper of a function: one that compares, or if that is `Hard`, one that asks."""
     try:
-        writer = _Writer(function)
+        writer = _CheckWriter(function)
         writer.compare(contract, items)
     except Hard:
-        writer = _Writer(function)
+        writer = _CheckWriter(function)
         writer.ask(contract)
-    return Written("\n".join(writer.lines) + "\n", writer.constants, writer.known)
+    return FactoryText("\n".join(writer.lines) + "\n", writer.constants, writer.known)
 
 
-class _Writer:
+class _CheckWriter:
     """Lines of Python, and the names that they bind."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -203,7 +203,7 @@ class _Writer:
         match item.value:
             case Array():
                 self.array(item.value, value, *result)
-            case Scalar():
+            case ScalarValue():
                 scalar = self.constant(item.value.name, item.value)
                 self.refuse_if([f"not {names['is_scalar']}({value}, {scalar})"], *result)
             case Size():

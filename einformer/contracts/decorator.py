@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from einformer.contracts import switch
-from einformer.contracts.comparisons import SHARED, Written, write
+from einformer.contracts.comparisons import SHARED, FactoryText, write
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import OWN, USED, Bound, block, clashes, find_caller, keep, merge, spell_place
 from einformer.contracts.signature import find_lasting_sizes, find_owner, find_parameters, match_items, spell_contract
@@ -76,7 +76,7 @@ class Agreement:
     owner: str
     kept: tuple[str, ...]  # the sizes that an `__init__` binds for its object
 
-    def closure(self, written: Written) -> dict[str, Any]:
+    def closure(self, written: FactoryText) -> dict[str, Any]:
         """Returns the closure of the wrapper, by name."""
         values: tuple[Any, ...] = (
             self.function, self.refusal(), self.check, self.check_result, ARRAYS, is_scalar, attribute, MISSING, USED,

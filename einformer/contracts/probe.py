@@ -12,7 +12,7 @@ from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import Bound, block, check_distinct, check_sizes, find_caller, merge
 from einformer.contracts.signature import match_items, spell_contract
-from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, Scalar, Several, Size
+from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, ScalarValue, Several, Size
 from einformer.contracts.violations import Checker, evaluate
 from einformer.errors import fail
 from einformer.language.tree import Name
@@ -96,7 +96,7 @@ def _find_sizes(item: Item) -> Iterator[str]:
                 yield from _find_sizes(member)
         case Each():
             yield from _find_sizes(item.value.member)
-        case Scalar() | Anything():
+        case ScalarValue() | Anything():
             return
         case _:
             assert_never(item.value)
@@ -106,7 +106,7 @@ def _make_value(item: Item, known: Mapping[str, Bound]) -> Any:
     match item.value:
         case Array():
             return _make_tensor(item.value, known)
-        case Scalar():
+        case ScalarValue():
             return {"int": 1, "bool": True}.get(item.value.words[0] if item.value.words else "", 0.5)
         case Size():
             return known[item.value.name].size

@@ -8,12 +8,25 @@ from dataclasses import replace
 from itertools import pairwise
 
 from einformer.contracts.dtypes import WORDS
-from einformer.contracts.syntax import REST, Anything, Array, Axis, Contract, Each, Fields, Item, Scalar, Several, Size, Value
+from einformer.contracts.syntax import (
+    REST,
+    Anything,
+    Array,
+    Contract,
+    Dimension,
+    Each,
+    Fields,
+    Item,
+    ScalarValue,
+    Several,
+    Size,
+    Value,
+)
 from einformer.errors import Source, Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.parser import Formulas
 from einformer.language.printer import show
-from einformer.language.tokens import OPEN, Line, Token, check_size, plain_line
+from einformer.language.tokens import OPEN, LogicalLine, Token, check_size, plain_line
 from einformer.language.tree import Expression, Group, Index, Name, Number, Product, Quotient, Sum
 from einformer.language.walk import rebuild
 
@@ -32,8 +45,10 @@ def read(text: str, name: str = "<contract>") -> Contract:
     start = next(
         (start for start, token in enumerate(line.tokens) if token.kind == "name" and token.text == "where"), len(line.tokens)
     )
-    legend = _Reader(source, replace(line, tokens=line.tokens[start + 1 :]), {}).legend() if start < len(line.tokens) else {}
-    return _Reader(source, replace(line, tokens=line.tokens[:start]), legend).contract()
+    legend = (
+        _ContractReader(source, replace(line, tokens=line.tokens[start + 1 :]), {}).legend() if start < len(line.tokens) else {}
+    )
+    return _ContractReader(source, replace(line, tokens=line.tokens[:start]), legend).contract()
 
 
 def name_size(letter: str) -> str:
@@ -43,10 +58,10 @@ def name_size(letter: str) -> str:
     return capital if capital.lower() == letter else letter
 
 
-class _Reader(Formulas):
+class _ContractReader(Formulas):
     """The rules of contracts. `legend` is the text after `where`."""
 
-    def __init__(self, source: Source, line: Line, legend: dict[str, Expression]) -> None:
+    def __init__(self, source: Source, line: LogicalLine, legend: dict[str, Expression]) -> None:
         super().__init__(source, line, set())
         self.given = legend
 
@@ -65,7 +80,7 @@ class _Reader(Formulas):
         letters = {letter for array in arrays for axis in array.axes for letter in axis.written}
         for before, item in pairwise(flat):
             value = item.value
-            if isinstance(value, Scalar) and not value.words and not item.key and value.name in letters:
+            if isinstance(value, ScalarValue) and not value.words and not item.key and value.name in letters:
                 fix = f"`{before.value.span.text}{value.name}`, or `float {value.name}` for a number"
                 message = f"`{value.name}` is an axis of another tensor, and stands here as a value of its own"
                 raise fail("E724", message, value.span, fix=fix)
@@ -158,7 +173,7 @@ class _Reader(Formulas):
             return Array(name.text, axes, words, span=self.since(name))
         if len(name.text) == 1 and name.text.isupper() and not words:
             return Size(name.text, span=name.span)
-        return Scalar(name.text, words, span=name.span)
+        return ScalarValue(name.text, words, span=name.span)
 
     def slot(self) -> Expression:
         """slot: "..." | LETTER | a slot of the notation"""
@@ -169,15 +184,15 @@ class _Reader(Formulas):
             return Index(letter.text, span=letter.span)
         return super().slot()
 
-    def axis(self, slot: Expression) -> Axis:
+    def axis(self, slot: Expression) -> Dimension:
         """Reads a slot with its size."""
         if slot == REST:
-            return Axis("...", REST, span=slot.span)
+            return Dimension("...", REST, span=slot.span)
         text = show(slot)
         simple = isinstance(slot, Index | Number | Group)
-        return Axis(text if simple else f"({text})", self.find_size(slot), span=slot.span)
+        return Dimension(text if simple else f"({text})", self.find_size(slot), span=slot.span)
 
-    def check_axes(self, axes: tuple[Axis, ...]) -> None:
+    def check_axes(self, axes: tuple[Dimension, ...]) -> None:
         """Refuses an index, or `...`, that stands twice on one tensor."""
         for number, axis in enumerate(axes):
             if not axis.written.isdigit() and axis.written in [other.written for other in axes[:number]]:

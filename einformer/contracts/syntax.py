@@ -21,7 +21,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis(Written):
+class Dimension(Written):
     """An axis of a tensor, or the axes of `...`: its text, `s'`, `(ae)` or `64`, and its size."""
 
     written: str
@@ -33,7 +33,7 @@ class Array(Written):
     """A tensor, `bf16 z_bsd`. The words before it name dtypes and a device."""
 
     name: str
-    axes: tuple[Axis, ...]
+    axes: tuple[Dimension, ...]
     words: tuple[str, ...]
 
     @property
@@ -48,7 +48,7 @@ class Array(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar(Written):
+class ScalarValue(Written):
     """A number, or a tensor without axes: `int n`."""
 
     name: str
@@ -89,7 +89,7 @@ class Anything(Written):
     """A value that is not checked: `?`."""
 
 
-Value = Array | Scalar | Size | Several | Each | Fields | Anything
+Value = Array | ScalarValue | Size | Several | Each | Fields | Anything
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from torch import Tensor
 from einformer.contracts.causes import find_cause
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.scopes import Bound
-from einformer.contracts.syntax import REST, Anything, Array, Axis, Each, Fields, Item, Scalar, Several, Size
+from einformer.contracts.syntax import REST, Anything, Array, Dimension, Each, Fields, Item, ScalarValue, Several, Size
 from einformer.errors import EinformerError, Span, fail
 from einformer.language.printer import show
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
@@ -41,7 +41,7 @@ class _Axis:
     """An axis whose size is a formula of sizes that are not all known yet."""
 
     array: Array
-    axis: Axis
+    axis: Dimension
     tensor: Any
     number: int | slice
     place: str
@@ -61,7 +61,7 @@ class Checker:
         match item.value:
             case Array():
                 self.check_array(item.value, value, place)
-            case Scalar():
+            case ScalarValue():
                 if not is_scalar(value, item.value):
                     raise _report_kind(item.value, item.value.words, value, place)
             case Size():
@@ -184,12 +184,12 @@ class Checker:
         return [f"{name} = {self.sizes[name].size} by {self.sizes[name].where}" for name in names if name in self.sizes]
 
 
-def align(array: Array, shape: Sequence[int]) -> list[tuple[Axis, int | slice, Any]]:
+def align(array: Array, shape: Sequence[int]) -> list[tuple[Dimension, int | slice, Any]]:
     """Returns each axis with its place in the shape and its length, or nothing if the ranks differ. `...` takes the rest."""
     extra = len(shape) - array.rank
     if extra < 0 or (extra and not array.open):
         return []
-    placed: list[tuple[Axis, int | slice, Any]] = []
+    placed: list[tuple[Dimension, int | slice, Any]] = []
     position = 0
     for axis in array.axes:
         if axis.size == REST:
@@ -201,7 +201,7 @@ def align(array: Array, shape: Sequence[int]) -> list[tuple[Axis, int | slice, A
     return placed
 
 
-def is_scalar(value: Any, scalar: Scalar) -> bool:
+def is_scalar(value: Any, scalar: ScalarValue) -> bool:
     """Returns whether a value is a number of this kind, or a tensor without axes."""
     if isinstance(value, Tensor):
         allowed = dtypes(scalar.words)
@@ -234,7 +234,7 @@ def evaluate(size: Expression, sizes: Mapping[str, Bound]) -> Any:
     raise AssertionError(show(size))
 
 
-def _evaluate_known(axis: Axis, sizes: Mapping[str, Bound]) -> Any:
+def _evaluate_known(axis: Dimension, sizes: Mapping[str, Bound]) -> Any:
     if all(e.name in sizes for e in subexpressions(axis.size) if isinstance(e, Name)):
         return evaluate(axis.size, sizes)
     return None
@@ -244,7 +244,7 @@ def _spell_index(number: int | slice) -> str:
     return f"[{number.start}:{number.stop}]" if isinstance(number, slice) else f"[{number}]"
 
 
-def _report_kind(value: Array | Scalar | Size, words: tuple[str, ...], value_found: Any, place: str) -> EinformerError:
+def _report_kind(value: Array | ScalarValue | Size, words: tuple[str, ...], value_found: Any, place: str) -> EinformerError:
     wanted = " ".join((*words, "tensor" if isinstance(value, Array) else "number"))
     facts = [f"wanted: {wanted}", f"found:  {place} is {_describe(value_found)}"]
     return fail("E722", f"`{place}` is no {wanted}", value.span, facts)

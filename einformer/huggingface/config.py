@@ -17,10 +17,10 @@ from typing import Any
 
 from einformer.architectures import texts
 from einformer.errors import EinformerError, Finding, Source, fail
-from einformer.huggingface.documents import Document, name, open_objects, read, rename_keys, show_value
+from einformer.huggingface.documents import JsonObject, name, open_objects, read, rename_keys, show_value
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import WHOLE, Key
-from einformer.huggingface.wrappers import Part, alike, find_text_part, refused
+from einformer.huggingface.wrappers import ConfigPart, alike, find_text_part, refused
 from einformer.interpreters.torch.plan import Initialisation
 from einformer.language import binding
 from einformer.language.parser import parse_scalars
@@ -59,7 +59,7 @@ class Imported:
     others: tuple[str, ...] = ()
 
 
-def read_config(source: str | pathlib.Path | Mapping[str, object]) -> Document:
+def read_config(source: str | pathlib.Path | Mapping[str, object]) -> JsonObject:
     """Reads the keys of a config.json, of the config.json in a folder, or of a dict.
 
     >>> read_config({"model_type": "gpt2"}).values["model_type"]
@@ -68,7 +68,7 @@ def read_config(source: str | pathlib.Path | Mapping[str, object]) -> Document:
     Raises EinformerError E610 if the text is not a JSON object, E801, E802.
     """
     if isinstance(source, Mapping):
-        return Document(source)
+        return JsonObject(source)
     path = pathlib.Path(source)
     return read(path / "config.json" if os.path.isdir(path) else path)
 
@@ -145,7 +145,7 @@ def config_text(config: Mapping[str, object], name: str, legend: Legend, dtype: 
     return json.dumps({**kept, **read, **fixed_lines}, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
-def _name_family(config: Document, table: Family) -> str:
+def _name_family(config: JsonObject, table: Family) -> str:
     values = {key.key: config.values.get(key.key, key.default) for key in table.keys}
     values |= {key: config.values.get(key, fixed.absent) for key, fixed in table.fixed.items()}
     values |= {key: config.values.get(key) for key in table.lists}
@@ -163,7 +163,7 @@ def _matches(values: Mapping[str, object], key: str, wanted: object) -> bool:
 
 
 # Letters that words stand for are used up.
-def _read_lists(config: Document, table: Family, letters: dict[str, _Reading]) -> Iterator[tuple[str, list[float]]]:
+def _read_lists(config: JsonObject, table: Family, letters: dict[str, _KeyReading]) -> Iterator[tuple[str, list[float]]]:
     numbers = {letter: reading.number for letter, reading in letters.items()}
     for key, listed in table.lists.items():
         if listed.letter and listed.says(value := config.values.get(key)):
@@ -175,7 +175,7 @@ def _read_lists(config: Document, table: Family, letters: dict[str, _Reading]) -
 
 # The value of a key, or the default if it is absent.
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _KeyReading:
     key: Key
     value: object
     origin: str
@@ -187,8 +187,8 @@ class _Reading:
         return int(self.value) + self.key.less if self.key.whole else self.value
 
 
-def _read_keys(config: Document, table: Family) -> Iterator[_Reading]:
-    first: dict[str, _Reading] = {}
+def _read_keys(config: JsonObject, table: Family) -> Iterator[_KeyReading]:
+    first: dict[str, _KeyReading] = {}
     for reading in _read_stated_keys(config, table):
         first.setdefault(reading.key.letter, reading)
         yield reading
@@ -197,41 +197,41 @@ def _read_keys(config: Document, table: Family) -> Iterator[_Reading]:
             yield from _read_default(letter, default, first, table)
 
 
-def _read_stated_keys(config: Document, table: Family) -> Iterator[_Reading]:
+def _read_stated_keys(config: JsonObject, table: Family) -> Iterator[_KeyReading]:
     for key in table.keys:
         if key.key in config.values:
             if key.gives(config.values[key.key]):
-                yield _Reading(key, key.once(config.values), config.origin(key.key))
+                yield _KeyReading(key, key.once(config.values), config.origin(key.key))
         elif key.default is not None:
-            yield _Reading(key, key.default, f"{key.key}, absent: its default")
+            yield _KeyReading(key, key.default, f"{key.key}, absent: its default")
     for word, listed in table.lists.items():
         if listed.counts and isinstance(value := config.values.get(word), list | str):
-            yield _Reading(Key(word, listed.counts, WHOLE), len(value), config.origin(word))
+            yield _KeyReading(Key(word, listed.counts, WHOLE), len(value), config.origin(word))
 
 
-def _read_default(letter: str, default: float | str, first: Mapping[str, _Reading], table: Family) -> Iterator[_Reading]:
+def _read_default(letter: str, default: float | str, first: Mapping[str, _KeyReading], table: Family) -> Iterator[_KeyReading]:
     key = next(key for key in table.keys if key.letter == letter)
     if not isinstance(default, str):
-        yield _Reading(key, default, f"{key.key}, absent: its default")
+        yield _KeyReading(key, default, f"{key.key}, absent: its default")
     elif default in first:
         yield replace(first[default], key=replace(first[default].key, letter=letter), origin=f"{key.key}, absent: as {default}")
 
 
-def _take_first(readings: Iterable[_Reading]) -> dict[str, _Reading]:
-    first: dict[str, _Reading] = {}
+def _take_first(readings: Iterable[_KeyReading]) -> dict[str, _KeyReading]:
+    first: dict[str, _KeyReading] = {}
     for reading in readings:
         first.setdefault(reading.key.letter, reading)
     return first
 
 
 # Keys that a file leaves out stand for the values of the type in transformers, unless another key gives their letter.
-def _find_omitted(config: Document, table: Family, values: Mapping[str, object]) -> dict[str, object]:
+def _find_omitted(config: JsonObject, table: Family, values: Mapping[str, object]) -> dict[str, object]:
     letters = {key.key: key.letter for key in table.keys}
     stated = {letters.get(key, key) for key in config.values}
     return {key: value for key, value in values.items() if letters.get(key, key) not in stated}
 
 
-def _read_model_type(config: Document, part: Part) -> str:
+def _read_model_type(config: JsonObject, part: ConfigPart) -> str:
     names, where = families(), f" in `{part.place}`" * bool(part.place)
     if config.values.get("model_type", part) is part:
         raise fail(
@@ -251,7 +251,7 @@ def _read_model_type(config: Document, part: Part) -> str:
 # ----------------------------------------------------------------------------------------------- what a key may be
 
 
-def _find_unknown_keys(config: Document, table: Family) -> Iterator[Finding]:
+def _find_unknown_keys(config: JsonObject, table: Family) -> Iterator[Finding]:
     unknown = [key for key in config.values if key not in table.known]
     for key in unknown[:_MOST_UNKNOWN]:
         close = difflib.get_close_matches(str(key)[:60], table.known, n=1)
@@ -261,14 +261,14 @@ def _find_unknown_keys(config: Document, table: Family) -> Iterator[Finding]:
         yield Finding("E612", f"{len(more)} more keys are not known keys of a {table.name} config", config.span(more[0]))
 
 
-def _find_wrong_values(config: Document, readings: Sequence[_Reading]) -> Iterator[Finding]:
+def _find_wrong_values(config: JsonObject, readings: Sequence[_KeyReading]) -> Iterator[Finding]:
     for reading in readings:
         if not reading.key.holds(reading.value):
             message = f"`{reading.key.key}` cannot be {show_value(reading.value)}"
             yield Finding("E614", message, config.span(reading.key.key), fix=reading.key.wanted)
 
 
-def _find_missing_letters(config: Document, table: Family, readings: Sequence[_Reading]) -> Iterator[Finding]:
+def _find_missing_letters(config: JsonObject, table: Family, readings: Sequence[_KeyReading]) -> Iterator[Finding]:
     letters, names = {reading.key.letter for reading in readings if not reading.key.agrees}, set[str]()
     letters |= {letter for letter, default in table.defaults.items() if not isinstance(default, str) or default in letters}
     for key in table.keys:
@@ -277,7 +277,7 @@ def _find_missing_letters(config: Document, table: Family, readings: Sequence[_R
             yield Finding("E613", f"the config has no `{key.key}`", config.span(), fix=f'`"{key.key}": …`, {key.wanted}')
 
 
-def _find_contradictions(config: Document, table: Family, readings: Sequence[_Reading]) -> Iterator[Finding]:
+def _find_contradictions(config: JsonObject, table: Family, readings: Sequence[_KeyReading]) -> Iterator[Finding]:
     numbers = [reading for reading in readings if reading.key.holds(reading.value)]
     first = _take_first(numbers)
     for reading in numbers:
@@ -291,7 +291,7 @@ def _find_contradictions(config: Document, table: Family, readings: Sequence[_Re
 
 
 # A bound is another letter, or a quotient: `<= X`, `<= D / A`.
-def _find_broken_bounds(config: Document, table: Family, readings: Sequence[_Reading]) -> Iterator[Finding]:
+def _find_broken_bounds(config: JsonObject, table: Family, readings: Sequence[_KeyReading]) -> Iterator[Finding]:
     numbers = _take_first(reading for reading in readings if reading.key.holds(reading.value))
     for letter, bound in table.bounds.items():
         order, by, *per = bound.replace("/", "").split()
@@ -306,7 +306,7 @@ def _find_broken_bounds(config: Document, table: Family, readings: Sequence[_Rea
             yield Finding("E615", message, config.span(one.key.key), facts, f"a number {bound}")
 
 
-def _find_wrong_lists(config: Document, table: Family) -> Iterator[Finding]:
+def _find_wrong_lists(config: JsonObject, table: Family) -> Iterator[Finding]:
     for key, listed in table.lists.items():
         if config.values.get(key) is not None and not listed.holds(config.values[key]):
             yield Finding("E614", f"`{key}` cannot be {show_value(config.values[key])}", config.span(key), fix=listed.wanted)
@@ -314,7 +314,7 @@ def _find_wrong_lists(config: Document, table: Family) -> Iterator[Finding]:
             yield Finding("E613", f"the config has no `{key}`", config.span(), fix=f'`"{key}": …`, {listed.wanted}')
 
 
-def _find_refused_values(config: Document, table: Family) -> Iterator[Finding]:
+def _find_refused_values(config: JsonObject, table: Family) -> Iterator[Finding]:
     for key, fixed in table.fixed.items():
         if not fixed.holds(value := config.values.get(key, fixed.absent)):
             message = f"`{key}` cannot be {show_value(value)}: in {table.architecture}.ein {fixed.why}"

@@ -19,7 +19,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class JsonObject:
     """The keys and values of a JSON object, with the place of each key. A dict has no places."""
 
     values: Mapping[str, object]
@@ -35,7 +35,7 @@ class Document:
         return f"{key}, {self.source.name}:{self.places[key].line}" if key in self.places else key
 
 
-def read(path: pathlib.Path) -> Document:
+def read(path: pathlib.Path) -> JsonObject:
     """Reads the object in a JSON file. Raises EinformerError E610, E801, E802."""
     if not os.path.isfile(path):
         raise fail("E802", f"there is no file {name(str(path), 300)}")
@@ -50,7 +50,7 @@ def read(path: pathlib.Path) -> Document:
     return parse(source)
 
 
-def parse(source: Source) -> Document:
+def parse(source: Source) -> JsonObject:
     """Reads the object of a JSON text. Raises EinformerError E610."""
     start = Span(source, 0, 1)
     try:
@@ -63,10 +63,10 @@ def parse(source: Source) -> Document:
         raise fail("E610", f"this JSON cannot be read: {error}", start) from error
     if not isinstance(values, dict):
         raise fail("E610", f"this JSON is {show_value(values)}, not an object", start, fix='`{"key": value, …}`')
-    return Document(values, source, _find_keys(source))
+    return JsonObject(values, source, _find_keys(source))
 
 
-def open_objects(document: Document) -> Document:
+def open_objects(document: JsonObject) -> JsonObject:
     """Returns the document with the keys inside some objects as its own keys: `rope.factor` in `rope_scaling`.
 
     Raises EinformerError E615 if two keys of one name differ.
@@ -79,7 +79,7 @@ def open_objects(document: Document) -> Document:
 
 
 # Layers of one kind are alike: what `per_layer_config` says of each is said of its kind, or it stays as it is.
-def _find_kinds(document: Document) -> list[tuple[str, str, object]]:
+def _find_kinds(document: JsonObject) -> list[tuple[str, str, object]]:
     match document.values:
         case {"per_layer_config": dict(layers), "layer_types": [*words]}:
             own: dict[str, object] = {str(layer).lstrip("0") or "0": value for layer, value in layers.items()}
@@ -91,12 +91,12 @@ def _find_kinds(document: Document) -> list[tuple[str, str, object]]:
     return []
 
 
-def rename_keys(document: Document, names: Mapping[str, str]) -> Document:
+def rename_keys(document: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """Returns the document with other names for some keys, and for keys inside them. Raises EinformerError E615."""
     return _collect(document, [(key, _rename_key(key, names), value) for key, value in document.values.items()])
 
 
-def _collect(document: Document, items: Iterable[tuple[str, str, object]]) -> Document:
+def _collect(document: JsonObject, items: Iterable[tuple[str, str, object]]) -> JsonObject:
     values, places = dict[str, object](), dict(document.places)
     for written, inner, value in items:
         place = document.span(written if written in places else str(written).partition(".")[0])
@@ -105,7 +105,7 @@ def _collect(document: Document, items: Iterable[tuple[str, str, object]]) -> Do
             raise fail("E615", f"`{inner}` is given twice, and differs", place, facts, "it once")
         values[inner] = value
         places.setdefault(inner, place)
-    return Document(values, document.source, places if document.places else {})
+    return JsonObject(values, document.source, places if document.places else {})
 
 
 def _rename_key(key: str, names: Mapping[str, str]) -> str:

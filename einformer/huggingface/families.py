@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from einformer.huggingface.keys import WHOLE, Fixed, Key, Numbers, Words
+from einformer.huggingface.keys import WHOLE, Fixed, Key, NumberList, WordList
 
 _PACKAGE = pathlib.Path(__file__).parent.parent
 _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
@@ -58,7 +58,7 @@ class Family:
     bounds: Mapping[str, str]
     scheme: str
     fixed: Mapping[str, Fixed]
-    lists: Mapping[str, Words | Numbers]
+    lists: Mapping[str, WordList | NumberList]
     ignored: Mapping[str, str]
     renamed: Mapping[str, str]
     absent: tuple[str, ...]
@@ -205,8 +205,8 @@ def _read_fixed(values: Sequence[object], why: str, **absent: object) -> Fixed:
     return Fixed(allowed, why, absent.get("absent", allowed[0]))
 
 
-def _read_list(**row: Any) -> Words | Numbers:
-    return Numbers(**row) if "range" in row else Words(**row)
+def _read_list(**row: Any) -> WordList | NumberList:
+    return NumberList(**row) if "range" in row else WordList(**row)
 
 
 def read_null(value: object) -> object:

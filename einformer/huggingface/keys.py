@@ -83,7 +83,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordList:
     """A list with a word for each layer. A word stands for a number, or for a letter that has one.
 
     Without a letter the words are the only ones that the equations allow. `repeated` words stand beside their counts,
@@ -127,7 +127,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberList:
     """A list of numbers in the range of a key. With `layers`, the numbers name layers, which are 1 where the others are 0.
 
     The `first` layer has this number. An `empty` list may stand for no list.

@@ -173,7 +173,7 @@ def save_files(
 class Checkpoint:
     """A source in which every weight has its tensor: stored tensors by name, and ignored ones with the reason."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TensorRow, ...]
     stored: Mapping[str, Stored]
     ignored: dict[str, str]
     regions: Regions = field(default_factory=dict)
@@ -184,7 +184,7 @@ class Checkpoint:
             for (path, place), piece in row.pieces(self.regions):
                 weights[path][place].copy_(piece.read(self.stored[row.name]))
 
-    def is_tied(self, row: Row, other: Stored) -> bool:
+    def is_tied(self, row: TensorRow, other: Stored) -> bool:
         """Returns whether another tensor equals that of a row, as far as it is read."""
         own = self.stored[row.name]
         pieces = [piece for _, piece in row.pieces(self.regions)]
@@ -192,7 +192,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TensorPart:
     """A part of a tensor of a source: the ranges that are read, and how the part lies in them."""
 
     box: Box
@@ -200,7 +200,7 @@ class Piece:
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, view: Tensor, shape: Shape) -> Piece:
+    def of(cls, view: Tensor, shape: Shape) -> TensorPart:
         """Finds the part of a tensor of this shape that a view of it has."""
         first, steps = view.storage_offset(), _count_strides(shape)
         last = first + sum((length - 1) * step for length, step in zip(view.shape, view.stride(), strict=True))
@@ -222,7 +222,7 @@ def _count_strides(shape: Shape) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TensorRow:
     """A tensor of transformers: its name, its weights, and its axes in their letters: `d (a e + a e + a e)`.
 
     `at` is its place on the axes that its name numbers, if it is a part of its weights. A number has no axes, and its
@@ -252,7 +252,7 @@ class Row:
         """Returns the shape that the tensor must have."""
         return _find_shape(self.axes, tuple(tuple(sizes.items()) for sizes in self.lengths))
 
-    def pieces(self, regions: Regions) -> Iterator[tuple[tuple[str, tuple[int | slice, ...]], Piece]]:
+    def pieces(self, regions: Regions) -> Iterator[tuple[tuple[str, tuple[int | slice, ...]], TensorPart]]:
         """Yields what is read of it for the regions of its weights, and where that stands in them."""
         views = self.split(torch.empty(self.shape, device="meta"))
         for (path, held), view in zip(self.weights.items(), views, strict=True):
@@ -260,7 +260,7 @@ class Row:
             if all(number in ranges[letter] for letter, number in self.at.items() if letter in ranges):
                 rest = [ranges[letter] for letter in ranges if letter not in self.at]
                 place = tuple(ranges[letter].index(self.at[letter]) if letter in self.at else slice(None) for letter in ranges)
-                yield (path, place), Piece.of(view[tuple(slice(own.start, own.stop) for own in rest)], self.shape)
+                yield (path, place), TensorPart.of(view[tuple(slice(own.start, own.stop) for own in rest)], self.shape)
 
     def join(self, weights: State) -> Tensor:
         """Returns the tensor that holds these weights."""
@@ -321,8 +321,8 @@ def _list_letters(placed: Placed) -> list[str]:
 
 
 # A row of a file replaces the row of the state dict if one of its tensors is wanted.
-def _make_rows(table: Family, weights: Mapping[str, Placed], in_files: Callable[[Row], bool]) -> Iterator[Row]:
-    files: dict[str, list[Row]] = {}
+def _make_rows(table: Family, weights: Mapping[str, Placed], in_files: Callable[[TensorRow], bool]) -> Iterator[TensorRow]:
+    files: dict[str, list[TensorRow]] = {}
     for row in _fill_rows(table.tensors.files, weights):
         for path in row.paths:
             files.setdefault(path, []).append(row)
@@ -332,7 +332,7 @@ def _make_rows(table: Family, weights: Mapping[str, Placed], in_files: Callable[
 
 
 # `{l}` is each number that occurs. Letters of theirs alone, `{x}` or `{gj}`, count places on axes.
-def _fill_rows(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Placed]) -> Iterator[Row]:
+def _fill_rows(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Placed]) -> Iterator[TensorRow]:
     for ours, name, axes in ((pattern, *rest) for every, *rest in rows for pattern in every.split(" | ")):
         prefix, dot, names = ours.rpartition(".")
         paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]
@@ -343,7 +343,7 @@ def _fill_rows(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Place
             for numbers in itertools.product(*(range(sizes[letter]) for letter in "".join(numbered))):
                 position = dict(zip("".join(numbered), numbers, strict=True))
                 counted = {letters: _count_place(letters, position, sizes) for letters in numbered}
-                yield Row(name.format(**match.groupdict(), **counted), places, key(axes), position)
+                yield TensorRow(name.format(**match.groupdict(), **counted), places, key(axes), position)
 
 
 # The last axis runs fastest.

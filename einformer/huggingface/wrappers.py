@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from einformer.errors import fail
-from einformer.huggingface.documents import Document, name
+from einformer.huggingface.documents import JsonObject, name
 from einformer.huggingface.families import families, read_null
 
 _JOINTS, _TIE, _TABLES = "what joins the parts", "tie_word_embeddings", pathlib.Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ConfigPart:
     """The part of a config that is read, and the names of the others.
 
     `place` is the object in which it stands, `text_config`, of a config of the type `whole`, which is empty if the config has
     no parts. `family` is the name of its table, and `others` are parts that are not counted.
     """
 
-    config: Document
+    config: JsonObject
     family: str
     place: str = ""
     whole: str = ""
@@ -42,7 +42,7 @@ class Part:
         return f"text part{place} of {self.whole}" if self.whole else ""
 
 
-def find_text_part(document: Document) -> Part:
+def find_text_part(document: JsonObject) -> ConfigPart:
     """Returns the text part of a config, or the whole config if it has no parts. Raises EinformerError E611, E613."""
     own, table = document.values.get("model_type"), _read_table()
     own = own if isinstance(own, str) else ""
@@ -56,25 +56,25 @@ def find_text_part(document: Document) -> Part:
     )
 
 
-def _find_whole(document: Document, own: str) -> Part:
+def _find_whole(document: JsonObject, own: str) -> ConfigPart:
     table = _read_table()
     if kind := table["flat"].get(own):
         values = {key: value for key, value in document.values.items() if not key.endswith(("_config", "_token_id"))}
         part = replace(document, values={**values, "model_type": kind})
-        return Part(part, table["alike"].get(kind, kind), whole=own, others=(*_list_parts(document, ""), _JOINTS))
+        return ConfigPart(part, table["alike"].get(kind, kind), whole=own, others=(*_list_parts(document, ""), _JOINTS))
     if own in table["text"]:
         raise fail("E613", f"the config of a {own} model has no `text_config`", document.span(), fix='`"text_config": {…}`')
-    return Part(document, table["alike"].get(own, own))
+    return ConfigPart(document, table["alike"].get(own, own))
 
 
-def _open_part(document: Document, place: str, wrapper: Mapping[str, Any]) -> Document:
+def _open_part(document: JsonObject, place: str, wrapper: Mapping[str, Any]) -> JsonObject:
     values, prefix = document.values[place], f"{place}."
     assert isinstance(values, dict)
     places = {key.removeprefix(prefix): span for key, span in document.places.items() if key.startswith(prefix)}
     tied = _read_tie(document.values.get(_TIE), str(wrapper.get("tied", "whole")).lower())
     said = {} if tied is None else {_TIE: tied}
     kind = {"model_type": wrapper["type"]} if wrapper else {}
-    return Document({**kind, **values, **said}, document.source, places)
+    return JsonObject({**kind, **values, **said}, document.source, places)
 
 
 # Returns None if the part says whether it is tied.
@@ -83,7 +83,7 @@ def _read_tie(whole: object, rule: str) -> object:
     return None if rule == "part" or (rule.endswith("part") and not stated) else stated
 
 
-def _list_parts(document: Document, place: str) -> list[str]:
+def _list_parts(document: JsonObject, place: str) -> list[str]:
     parts = {key: value for key, value in document.values.items() if key.endswith("_config") and isinstance(value, dict)}
     return [
         f"{name(key)} ({value['model_type']})" if isinstance(value.get("model_type"), str) else name(key)

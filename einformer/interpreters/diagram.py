@@ -392,7 +392,7 @@ class _Reader:
                 yield "layer"
             case op.Reduce("Sm"):
                 yield "softmax"
-            case op.Contract(_, factors):
+            case op.Einsum(_, factors):
                 yield "linear" if any(map(_is_stored, factors)) else "product"
             case op.Gather(argument) if _is_stored(argument):
                 yield "lookup"
@@ -429,7 +429,7 @@ def _spell_letters(line: Line) -> str:
 def _is_stored(value: Value) -> bool:
     while isinstance(value.operation, op.View | op.Spread):
         value = value.operation.argument
-    return isinstance(value.operation, op.Weight)
+    return isinstance(value.operation, op.StoredWeight)
 
 
 # ---------------------------------------------------------------------------------------------------------------- SVG

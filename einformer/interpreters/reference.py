@@ -47,7 +47,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensor:
     """A tensor as its definition stored it: an axis for each slot, then one for each carried index."""
 
     axes: tuple[str, ...]  # the letter of the axis that each slot runs over, "" for a group
@@ -153,7 +153,7 @@ CARRIED = "·"  # marks an index of the caller that a layer carries along and do
 
 
 @dataclass(slots=True)
-class Run:
+class Evaluation:
     """The state that all layers of one evaluation share."""
 
     legend: Legend
@@ -179,9 +179,9 @@ def evaluate(
     layers = {layer.name: layer for layer in spec.layers}
     _check_known(weights, placed(spec, layers[name], legend))
     time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
-    frame = _Frame(Run(legend, layers, weights, trace), layers[name], "", frozenset([time]), {}, {})
+    frame = _Frame(Evaluation(legend, layers, weights, trace), layers[name], "", frozenset([time]), {}, {})
     for formal, array in zip(layers[name].formals, inputs, strict=True):
-        frame.tensors[formal.name] = Stored(tuple(axis_of(i) for i in slot_letters(formal)), (), np.asarray(array))
+        frame.tensors[formal.name] = StoredTensor(tuple(axis_of(i) for i in slot_letters(formal)), (), np.asarray(array))
     with np.errstate(all="ignore"):
         return frame.output().array
 
@@ -197,13 +197,13 @@ def _check_known(given: Iterable[str], known: Mapping[str, object]) -> None:
 class _Frame:
     """An evaluation of one layer: its tensors by name, the sizes that its call gives its axes, and the fixed indices."""
 
-    run: Run
+    run: Evaluation
     layer: Layer
     path: str
     times: frozenset[str]  # the axes that run over time: before their start everything is zero
     sizes: dict[str, int]
     fixed: dict[str, int]
-    tensors: dict[str, Stored] = field(default_factory=dict)
+    tensors: dict[str, StoredTensor] = field(default_factory=dict)
     scope: Scope = field(init=False)
     bare: set[str] = field(init=False)  # the names of tensors without a subscript
 
@@ -246,7 +246,7 @@ class _Frame:
             turns = "".join(f"blocks.{turn}." for letter, turn in self.fixed.items() if letter in self.scope.loops)
             self.run.trace[f"{self.path}{turns}{equation.left.name}"] = solved.array
 
-    def solve_recurrence(self, equation: Equation, letter: str) -> Stored:
+    def solve_recurrence(self, equation: Equation, letter: str) -> StoredTensor:
         """Solves an equation that reads its own left side at earlier positions, in the order of positions (R4)."""
         assert isinstance(equation.left, Tensor)
         slot = next(k for k, s in enumerate(equation.left.slots) if isinstance(s, Index) and s.letter == letter)
@@ -258,11 +258,11 @@ class _Frame:
             part = self.store(rest, self.value(equation.right))
             slices.append(part.array)
             later = [np.zeros_like(part.array)] * (self.length(letter) - len(slices))
-            solved = Stored(solved.axes, part.carried, np.stack([*slices, *later], slot))
+            solved = StoredTensor(solved.axes, part.carried, np.stack([*slices, *later], slot))
         del self.fixed[letter]
         return solved
 
-    def store(self, left: Tensor | Name, value: Named) -> Stored:
+    def store(self, left: Tensor | Name, value: Named) -> StoredTensor:
         """Stores a value under a left side: every letter is an axis, the letters of a group are merged row-major."""
         letters, carried = slot_letters(left), tuple(sorted(dim for dim in value.dims if dim.startswith(CARRIED)))
         dims = (*letters, *carried)
@@ -272,7 +272,7 @@ class _Frame:
         slots = left.slots if isinstance(left, Tensor) else ()
         merged = [math.prod(self.length(letter) for letter in slot_letters(Tensor("", (slot,)))) for slot in slots]
         axes = tuple(axis_of(slot.letter) if isinstance(slot, Index) else "" for slot in slots)
-        return Stored(axes, carried, array.reshape((*merged, *extra)))
+        return StoredTensor(axes, carried, array.reshape((*merged, *extra)))
 
     # ------------------------------------------------------------------------------------------------ expressions
 
@@ -341,7 +341,7 @@ class _Frame:
             total = lift(np.add)(lift(np.multiply)(total, size), self.value(member, live))
         return total
 
-    def tensor(self, e: Tensor) -> Stored:
+    def tensor(self, e: Tensor) -> StoredTensor:
         """Returns a tensor of the body, a weight, or a scalar with indices."""
         if e.name in self.tensors:
             return self.tensors[e.name]
@@ -351,7 +351,7 @@ class _Frame:
             return self.tensors[e.name]
         return self.scalar(e.name)
 
-    def weight(self, weight: Weight) -> Stored:
+    def weight(self, weight: Weight) -> StoredTensor:
         """Returns the array that was passed, a tie, or the default or zero for an absent optional weight (R9)."""
         path, left = f"{self.path}{key(weight.name)}", Tensor(weight.name, weight.indices)
         shape = tuple(self.length(index.letter) for index in weight.indices)
@@ -366,13 +366,13 @@ class _Frame:
         if array.shape != shape:
             message = f"the weight `{path}` has shape {array.shape}, not {shape}"
             raise fail("E701", message, weight.span, self.sizes_of(weight), f"an array of shape {shape}")
-        return Stored(tuple(axis_of(index.letter) for index in weight.indices), (), array)
+        return StoredTensor(tuple(axis_of(index.letter) for index in weight.indices), (), array)
 
     def sizes_of(self, weight: Weight) -> Iterator[str]:
         """Yields the sizes of a weight's axes with their origin, for messages."""
         return (self.run.legend.describe(index.letter) for index in weight.indices)
 
-    def scalar(self, name: str) -> Stored:
+    def scalar(self, name: str) -> StoredTensor:
         scalar = self.run.legend.scalars[name]
         left = Tensor(name, scalar.indices)
         if isinstance(scalar.value, tuple):
@@ -389,7 +389,7 @@ class _Frame:
 
     # ------------------------------------------------------------------------------------------------------ slots
 
-    def read(self, stored: Stored, e: Tensor, live: Named | None, selects: bool = False) -> Named:
+    def read(self, stored: StoredTensor, e: Tensor, live: Named | None, selects: bool = False) -> Named:
         """Reads each axis of `T_{…}` at the number in its slot. Before the start of time everything is zero (R4)."""
         numbers = [self.slot(slot, live) for slot in e.slots]
         dims = union(*(number.dims for number in numbers))

@@ -19,7 +19,7 @@ from einformer.language.primitives import CONDITIONS, NAMES, NUMERIC, primitive
 from einformer.language.printer import PLAIN, show
 from einformer.language.scope import Scope, find_unfelt
 from einformer.language.sizes import Legend, index_of
-from einformer.language.slots import Numbers, Read, Whole, is_affine, reads
+from einformer.language.slots import Access, IndexNumbers, Whole, is_affine, reads
 from einformer.language.suggestions import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.tree import Apply, Axis, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Sum, Tensor
 from einformer.language.walk import children, equations, expressions, indices_in, loops, open_groups, slots_of, subexpressions
@@ -144,8 +144,8 @@ class _Body:
         return Whole(self.layer, self.layers, self.legend)
 
     @cached_property
-    def numbers(self) -> Numbers:
-        return Numbers.of(self.layer, self.legend, self.times)
+    def numbers(self) -> IndexNumbers:
+        return IndexNumbers.of(self.layer, self.legend, self.times)
 
     def check(self, weighted: frozenset[str]) -> Layer:
         self.check_head()
@@ -444,7 +444,7 @@ class _Body:
                     yield from self.check_inside(slot, over, read)
 
     # Before the start of time is zero, but not in the slots of a look-up.
-    def check_inside(self, slot: Expression, over: Expression | None, read: Read) -> Iterator[Finding]:
+    def check_inside(self, slot: Expression, over: Expression | None, read: Access) -> Iterator[Finding]:
         letter = axis_of(over.letter) if isinstance(over, Index) else ""
         if isinstance(slot, Index) or over is None or letter in self.named or (letter in self.times and not read.selects):
             return

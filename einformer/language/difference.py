@@ -75,7 +75,7 @@ _SAME_ROLE = 0.4  # the least score of two layers of which one became the other
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerChanges:
     """The changes of the legend or of a layer: `scalars`, `layer MLP`, `layer MLP → GatedMLP`."""
 
     name: str
@@ -83,7 +83,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ChangedValue:
     """A size or a scalar that is another number."""
 
     name: str
@@ -96,8 +96,8 @@ class Value:
 class Difference:
     """The differences of two specifications. False if there are none."""
 
-    values: tuple[Value, ...]
-    parts: tuple[Part, ...]
+    values: tuple[ChangedValue, ...]
+    parts: tuple[LayerChanges, ...]
 
     def __bool__(self) -> bool:
         return bool(self.values or self.parts)
@@ -107,7 +107,7 @@ class Difference:
         return "\n\n".join(filter(None, [values, *("\n".join([part.name, *rows(part)]) for part in self.parts)]))
 
 
-def rows(part: Part) -> Iterator[str]:
+def rows(part: LayerChanges) -> Iterator[str]:
     """Yields each line with its sign, and a row of carets below its changes."""
     for change in part.changes:
         for sign, text, marks in zip("-+", (change.one, change.other), change.marks, strict=True):
@@ -131,8 +131,8 @@ def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = N
     texts = _Text(one, {axis.letter: axis.letter for axis in one.axes}), _Text(other, same_axes(one, other))
     values, scalars = _compare_scalars(*texts)
     parts = [
-        Part("axes", tuple(_compare_declarations(texts[0].axes, texts[1].axes))),
-        Part("scalars", tuple(_compare_declarations(*scalars))),
+        LayerChanges("axes", tuple(_compare_declarations(texts[0].axes, texts[1].axes))),
+        LayerChanges("scalars", tuple(_compare_declarations(*scalars))),
         *(_compare_layers(texts, x, y) for x, y in _pair_layers(texts)),
     ]
     return Difference((*sizes, *values), tuple(part for part in parts if part.changes))
@@ -173,15 +173,15 @@ def _compare_declarations(one: dict[str, TextLine], other: dict[str, TextLine]) 
         yield from changes([one[name]] if name in one else [], [other[name]] if name in other else [])
 
 
-def _compare_scalars(one: _Text, other: _Text) -> tuple[tuple[Value, ...], list[dict[str, TextLine]]]:
+def _compare_scalars(one: _Text, other: _Text) -> tuple[tuple[ChangedValue, ...], list[dict[str, TextLine]]]:
     both = [name for name in one.scalars if name in other.scalars and _are_numbers(one, other, name)]
     pairs = ((one.scalars[name], other.scalars[name]) for name in both)
-    values = tuple(Value(x.name, _write(x), _write(y), x.comment or y.comment) for x, y in pairs if x.value != y.value)
+    values = tuple(ChangedValue(x.name, _write(x), _write(y), x.comment or y.comment) for x, y in pairs if x.value != y.value)
     rest = [{name: text.line(s) for name, s in text.scalars.items() if name not in both} for text in (one, other)]
     return values, rest
 
 
-def _compare_sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
+def _compare_sizes(one: Legend, other: Legend) -> tuple[ChangedValue, ...]:
     values = [_write_sizes(legend) for legend in (one, other)]
     axes = [axis for legend in (one, other) for axis in legend.axes.values()]
     order = dict.fromkeys([show(axis.size) for axis in axes] + [*values[0], *values[1]])
@@ -190,7 +190,7 @@ def _compare_sizes(one: Legend, other: Legend) -> tuple[Value, ...]:
     }
     pairs = [(name, *(sizes_of_text.get(name, NOTHING) for sizes_of_text in values)) for name in order]
     numbers = [(name, x, y) for name, x, y in pairs if x != y and {x, y} != {OPEN, NOTHING}]
-    return tuple(Value(name, x, y, "; ".join(comments[name])) for name, x, y in numbers)
+    return tuple(ChangedValue(name, x, y, "; ".join(comments[name])) for name, x, y in numbers)
 
 
 def _write_sizes(legend: Legend) -> dict[str, str]:
@@ -214,11 +214,11 @@ def _write(scalar: Scalar) -> str:
 Pair = tuple[Layer | None, Layer | None]
 
 
-def _compare_layers(texts: tuple[_Text, _Text], x: Layer | None, y: Layer | None) -> Part:
+def _compare_layers(texts: tuple[_Text, _Text], x: Layer | None, y: Layer | None) -> LayerChanges:
     names = list(dict.fromkeys(layer.name for layer in (x, y) if layer))
     kind = next(layer.kind for layer in (x, y) if layer)
     lines = (list(text.layer(layer)) if layer else [] for text, layer in zip(texts, (x, y), strict=True))
-    return Part(f"{kind} {' → '.join(names)}", tuple(changes(*lines)))
+    return LayerChanges(f"{kind} {' → '.join(names)}", tuple(changes(*lines)))
 
 
 # Layers of one name, then models, then the most similar ones.

@@ -29,7 +29,7 @@ from einformer.language.tokens import (
     OPEN,
     OVER,
     SYNONYMS,
-    Line,
+    LogicalLine,
     Token,
     is_latex,
 )
@@ -179,7 +179,7 @@ _MISPLACED = {
 
 
 @dataclass(slots=True)
-class Row:
+class MarkedLine:
     r"""The marks of a statement, and how deep it is indented: two for each `\quad`, one for each space of a line."""
 
     indent: int
@@ -187,33 +187,33 @@ class Row:
     comment: str = ""
 
 
-def read_row(source: Source, row: Row) -> Line:
+def read_row(source: Source, row: MarkedLine) -> LogicalLine:
     """Returns the tokens of a row, its note and its comment."""
     start, end = (row.marks[0].start, row.marks[-1].end) if row.marks else (0, 1)
     if end - start > MAXIMUM_ROW:
         raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1), fix="several rows")
-    reader = _Reader(source, nest(source, row.marks))
+    reader = _RowReader(source, nest(source, row.marks))
     note, comment = (words.replace("\n", " ") for words in reader.row())  # a row may have several lines, plain text one
     signs = tuple(equalities(reader.tokens))
     tokens.check_brackets(signs)
     span = Span(source, start, signs[-1].span.end if signs else end)
-    return Line(row.indent, signs, note, " ".join(filter(None, (comment, row.comment))), span)
+    return LogicalLine(row.indent, signs, note, " ".join(filter(None, (comment, row.comment))), span)
 
 
-class Part(NamedTuple):
+class Argument(NamedTuple):
     """The marks of an argument, of a script or of a cell, and the mark that ends it: its own last one without braces."""
 
     marks: tuple[Mark, ...]
     close: Mark
 
-    def split(self, sign: str) -> list[Part]:
+    def split(self, sign: str) -> list[Argument]:
         """Splits a part at signs outside of what its marks hold."""
         ends = [k for k, mark in enumerate(self.marks) if mark.text.startswith(sign)]
         pairs = itertools.pairwise([-1, *ends, len(self.marks)])
-        return [Part(self.marks[before + 1 : end], (*self.marks, self.close)[end]) for before, end in pairs]
+        return [Argument(self.marks[before + 1 : end], (*self.marks, self.close)[end]) for before, end in pairs]
 
 
-class _Reader:
+class _RowReader:
     """A cursor over the marks of a row, which writes tokens."""
 
     def __init__(self, source: Source, marks: tuple[Mark, ...]) -> None:
@@ -267,20 +267,20 @@ class _Reader:
         self.at = before
         return None
 
-    def argument(self, mark: Mark) -> Part:
+    def argument(self, mark: Mark) -> Argument:
         """argument: "{" item* "}" | letter | digit | name; the cursor goes past it"""
         first = self.next()
         if first is None:
             self.unexpected(mark, "braces around the argument")
         if first.text == "{" and first.close:
-            return Part(first.inside, first.close)
+            return Argument(first.inside, first.close)
         if first.command in FONTS and self.at < len(self.marks) and self.marks[self.at].text == "{":
             self.at += 1
             group = self.marks[self.at - 1]
-            return Part((first, group), group.close or group)
+            return Argument((first, group), group.close or group)
         if not (first.kind in ("letter", "digit") or first.command in {"prime", *LETTERS, *NAMED}):
             self.unexpected(first, "braces around the argument")
-        return Part((first,), first)
+        return Argument((first,), first)
 
     def emit(self, kind: str, text: str, start: int, end: int) -> None:
         self.add(Token(kind, text, Span(self.source, start, end)))
@@ -300,7 +300,7 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------------ items
 
-    def items(self, part: Part, kind: str, text: str = "}") -> None:
+    def items(self, part: Argument, kind: str, text: str = "}") -> None:
         """item*, one level down, and the token that ends them; R13 bounds the levels."""
         around = self.marks, self.at
         self.marks, self.at = part.marks, 0
@@ -415,7 +415,7 @@ class _Reader:
             self.name(name, mark.start, mark.end)
         else:
             self.put("{", mark)
-            self.items(Part(mark.inside, mark.close), "}")
+            self.items(Argument(mark.inside, mark.close), "}")
 
     # ------------------------------------------------------------------------------------------------------ names
 
@@ -447,12 +447,14 @@ class _Reader:
             raise fail("E101", f"`{name}` in a subscript is not one letter", span, fix=fix)
         self.add(tokens.name_token(name, span))
 
-    def scripts(self) -> tuple[int, list[tuple[Mark, Part] | None]]:
+    def scripts(self) -> tuple[int, list[tuple[Mark, Argument] | None]]:
         """Primes, and with their signs the superscript before the subscript, the subscript, the superscript after it."""
-        primes, scripts = 0, list[tuple[Mark, Part] | None]([None, None, None])
+        primes, scripts = 0, list[tuple[Mark, Argument] | None]([None, None, None])
         while mark := self.script():
             sign = mark.text.translate(SYNONYMS)
-            part = Part((), mark) if sign == "'" else self.letters(mark) if sign == "_" and self.heads else self.argument(mark)
+            part = (
+                Argument((), mark) if sign == "'" else self.letters(mark) if sign == "_" and self.heads else self.argument(mark)
+            )
             raised = "'" if sign == "'" else label(part.marks)
             if not raised.strip("'"):
                 primes += len(raised)
@@ -464,15 +466,15 @@ class _Reader:
                 scripts[place] = mark, part
         return primes, scripts
 
-    def letters(self, mark: Mark) -> Part:
+    def letters(self, mark: Mark) -> Argument:
         """In a head a bare subscript is a run of letters, `W_dd'`, as in plain text."""
         start = self.at
         while self.at < len(self.marks) and (self.marks[self.at].kind == "letter" or self.marks[self.at].text == "'"):
             self.at += 1
         run = self.marks[start : self.at]
-        return Part(run, run[-1]) if run else self.argument(mark)
+        return Argument(run, run[-1]) if run else self.argument(mark)
 
-    def power(self, mark: Mark, part: Part) -> None:
+    def power(self, mark: Mark, part: Argument) -> None:
         self.put("^", mark)
         self.put("{", mark)
         self.items(part, "}")
@@ -537,7 +539,9 @@ class _Reader:
         r"""`\begin{cases} a & c \\ b & \text{otherwise} \end{cases}`."""
         assert begin.close is not None
         cells = [
-            row.split("&") for row in Part(begin.inside, begin.close).split("\\\\") if not all(m.is_space for m in row.marks)
+            row.split("&")
+            for row in Argument(begin.inside, begin.close).split("\\\\")
+            if not all(m.is_space for m in row.marks)
         ]
         if len(cells) < 2 or any(len(row) != 2 for row in cells):
             fix = "`a & c \\\\ b & \\text{otherwise}`"
@@ -600,7 +604,7 @@ def equalities(found: list[Token]) -> Iterator[Token]:
 _BEGINS = re.compile(r"\s*(?:\\begin|\\\[|\$\$)")
 
 
-def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
+def read_lines(source: Source) -> tuple[list[LogicalLine], list[Finding]]:
     """Returns the lines of a LaTeX text that are not empty, and the errors of the others."""
     tokens.check_size(source)
     rows = _Rows(source)
@@ -617,11 +621,11 @@ class _Rows:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.lines: list[Line] = []
+        self.lines: list[LogicalLine] = []
         self.findings: list[Finding] = []
-        self.rows: list[Row] = []  # of this line, or of an environment that is open
-        self.row = Row(0)
-        self.ended: Row | None = None  # the row that ended on this line of the text
+        self.rows: list[MarkedLine] = []  # of this line, or of an environment that is open
+        self.row = MarkedLine(0)
+        self.ended: MarkedLine | None = None  # the row that ended on this line of the text
         self.opened: list[tuple[Mark, int]] = []
         self.cases = 0
 
@@ -648,7 +652,7 @@ class _Rows:
         if not self.is_open:
             self.read_rows()
 
-    def read(self, line: Callable[[], Line]) -> None:
+    def read(self, line: Callable[[], LogicalLine]) -> None:
         """Another line; one that is wrong becomes a finding."""
         try:
             self.lines.append(line())
@@ -690,7 +694,7 @@ class _Rows:
     def end_row(self) -> None:
         if self.row.marks or self.row.comment:
             self.rows.append(self.row)
-        self.row, self.cases = Row(self.opened[-1][1] if self.opened else 0), 0
+        self.row, self.cases = MarkedLine(self.opened[-1][1] if self.opened else 0), 0
 
     def begin(self, mark: Mark) -> None:
         """What an indented environment holds is indented too."""
@@ -716,7 +720,7 @@ class _Rows:
     def comment(self, text: str) -> None:
         """A comment belongs to the row before it on its line; alone on a line it is a row of its own."""
         if self.opened and not self.row.marks and not self.ended:
-            self.rows.append(Row(self.row.indent, comment=text))
+            self.rows.append(MarkedLine(self.row.indent, comment=text))
         else:
             row = self.ended or self.row
             row.comment = " ".join(filter(None, (row.comment, text)))

@@ -26,7 +26,7 @@ from einformer.language.tokens import (
     OPEN,
     OVER,
     WORDS,
-    Line,
+    LogicalLine,
     Token,
 )
 from einformer.language.tree import (
@@ -121,11 +121,11 @@ class Formulas:
     `callables` are the names that take arguments.
     """
 
-    def __init__(self, source: Source, line: Line, callables: set[str]) -> None:
+    def __init__(self, source: Source, line: LogicalLine, callables: set[str]) -> None:
         self.source, self.callables, self.loops = source, callables, 0
         self.take(line)
 
-    def take(self, line: Line) -> None:
+    def take(self, line: LogicalLine) -> None:
         """Start at the first token of a line."""
         self.line, self.at, self.depth = line, 0, 0
         end = line.tokens[-1].span.end if line.tokens else line.span.start
@@ -553,8 +553,8 @@ def join_spans(first: Span, last: Span) -> Span:
 
 
 class _Parser(Formulas):
-    def __init__(self, source: Source, lines: list[Line], findings: list[Finding], known: Spec = EMPTY) -> None:
-        first = lines[0] if lines else Line(0, (), "", "", Span(source, 0, 1))
+    def __init__(self, source: Source, lines: list[LogicalLine], findings: list[Finding], known: Spec = EMPTY) -> None:
+        first = lines[0] if lines else LogicalLine(0, (), "", "", Span(source, 0, 1))
         layers = {layer.name for layer in known.layers}
         super().__init__(source, first, {*layers, *NAMES, *find_callables(lines)})
         self.lines, self.findings, self.library = lines, findings, known
@@ -582,7 +582,7 @@ class _Parser(Formulas):
         return Spec(title, tuple(axes), tuple(scalars), resolved, tuple(about), below, span=span)
 
     # A line that breaks the rule becomes a finding.
-    def collect(self, lines: list[Line], rule: Callable[[], _Item]) -> list[_Item]:
+    def collect(self, lines: list[LogicalLine], rule: Callable[[], _Item]) -> list[_Item]:
         items = []
         for line in lines:
             self.take(line)
@@ -593,7 +593,9 @@ class _Parser(Formulas):
         return items
 
     # The entries of the library that the head names, then one in each line.
-    def legend(self, head: Line, body: list[Line], rule: Callable[[], _Entry], named: Callable[[], _Entry]) -> list[_Entry]:
+    def legend(
+        self, head: LogicalLine, body: list[LogicalLine], rule: Callable[[], _Entry], named: Callable[[], _Entry]
+    ) -> list[_Entry]:
         entries = [entry for row in self.collect([head], partial(self.heading, named)) for entry in row]
         return [*entries, *self.collect(body if entries else attach_head(head, body), rule)]
 
@@ -661,7 +663,7 @@ class _Parser(Formulas):
         name = self.new_name(what)
         return Weight(name.text, self.indices(), span=name.span)
 
-    def layer_of_the_library(self, name: Token, head: Line, body: list[Line]) -> Layer:
+    def layer_of_the_library(self, name: Token, head: LogicalLine, body: list[LogicalLine]) -> Layer:
         theirs = self.expect("name", "the name of a layer of the library")
         layer = replace(_take_layer(self.library, theirs), name=name.text, above=head.above)
         if self.accept(":"):
@@ -673,7 +675,7 @@ class _Parser(Formulas):
             self.report("E105", "this line is indented under a layer of the library", line.span, fix)
         return layer
 
-    def layer(self, head: Line, body: list[Line]) -> Layer:
+    def layer(self, head: LogicalLine, body: list[LogicalLine]) -> Layer:
         kind: Literal["layer", "model"] = "model" if self.expect("name").text == "model" else "layer"
         name = self.expect("name", f"the name of a {kind}")
         if kind == "layer" and self.accept("="):
@@ -695,7 +697,7 @@ class _Parser(Formulas):
         return Layer(*parts, head.note, head.comment, above=head.above, span=name.span)
 
     # The statements of a layer whose head does not parse are read all the same, for what is wrong in them.
-    def headless(self, body: list[Line]) -> list[Layer]:
+    def headless(self, body: list[LogicalLine]) -> list[Layer]:
         self.body(body, Name("?"))
         return []
 
@@ -707,7 +709,7 @@ class _Parser(Formulas):
         name = self.declared("an input such as `z_bsd`")
         return Tensor(name.name, name.indices, span=join_spans(name.span, self.before()))
 
-    def body(self, lines: list[Line], output: Tensor | Name) -> tuple[tuple[Weight, ...], tuple[Statement, ...]]:
+    def body(self, lines: list[LogicalLine], output: Tensor | Name) -> tuple[tuple[Weight, ...], tuple[Statement, ...]]:
         weights: list[Weight] = []
         statements: list[Statement] = []
         for head, inner in split_blocks(lines):
@@ -726,7 +728,7 @@ class _Parser(Formulas):
                         self.body(inner, output)
         return tuple(weights), tuple(statements)
 
-    def loop(self, lines: list[Line], weights: list[Weight], output: Tensor | Name) -> Loop:
+    def loop(self, lines: list[LogicalLine], weights: list[Weight], output: Tensor | Name) -> Loop:
         start = self.expect_word("for")
         index = self.letter()
         self.expect("<")
@@ -815,7 +817,7 @@ class _Parser(Formulas):
         self.findings.append(Finding(code, message, span, fix=fix))
 
 
-def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
+def _read_lines(source: Source) -> tuple[list[LogicalLine], list[Finding]]:
     if tokens.is_latex(source.text):
         from einformer.language import latex_reader  # nobody waits for it who reads plain text
 
@@ -826,7 +828,7 @@ def _read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
     return [line for line in lines if line.tokens or not line.note], [*findings, *map(_stray_note, alone)]
 
 
-def _stray_note(line: Line) -> Finding:
+def _stray_note(line: LogicalLine) -> Finding:
     source = line.span.source
     start = source.text.index("@", line.span.start)
     fix = "`#` for a comment, or `@` beside the equation, the scalar or the head of a layer that follows it"
@@ -909,12 +911,12 @@ def _place(e: Expression, span: Span) -> Expression:
 # --------------------------------------------------------------------------------------------------- lines that belong together
 
 
-def attach_remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str, ...]]:
+def attach_remarks(lines: list[LogicalLine]) -> tuple[list[str], list[LogicalLine], tuple[str, ...]]:
     """Returns the title and the comment after it, the other lines, each with the comments above it, and the comments at
     the end.
     """
     first = next((number for number, line in enumerate(lines) if line.tokens), len(lines))
-    rest: list[Line] = []
+    rest: list[LogicalLine] = []
     above: list[str] = []
     for line in lines[first:]:
         if line.tokens:
@@ -925,16 +927,16 @@ def attach_remarks(lines: list[Line]) -> tuple[list[str], list[Line], tuple[str,
     return [line.comment for line in lines[:first]] or [""], rest, tuple(above)
 
 
-def attach_head(head: Line, body: list[Line]) -> list[Line]:
+def attach_head(head: LogicalLine, body: list[LogicalLine]) -> list[LogicalLine]:
     """Returns the lines below a heading. Remarks beside or above it belong to the first of them."""
     return [replace(body[0], above=_remarks_of(head) + body[0].above), *body[1:]] if body else []
 
 
-def _remarks_of(line: Line) -> tuple[str, ...]:
+def _remarks_of(line: LogicalLine) -> tuple[str, ...]:
     return (*line.above, *[line.comment] * bool(line.comment))
 
 
-def split_blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
+def split_blocks(lines: list[LogicalLine]) -> Iterator[tuple[LogicalLine, list[LogicalLine]]]:
     """Each line with those indented deeper that follow it."""
     number = 0
     while number < len(lines):
@@ -945,7 +947,7 @@ def split_blocks(lines: list[Line]) -> Iterator[tuple[Line, list[Line]]]:
         number = end
 
 
-def find_callables(lines: list[Line]) -> Iterator[str]:
+def find_callables(lines: list[LogicalLine]) -> Iterator[str]:
     """Names of layers and of their instances, found before anything is parsed."""
     for line in lines:
         texts = [token.text for token in line.tokens]

@@ -27,7 +27,7 @@ Guards = tuple[tuple[Expression, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Access:
     """A tensor that is read where these conditions hold, or do not; `selects`: it is the slot of another."""
 
     tensor: Tensor
@@ -56,13 +56,13 @@ def _has_index(e: Expression) -> bool:
     return any(isinstance(x, Index | Tensor) for x in subexpressions(e))
 
 
-def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator[Read]:
+def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator[Access]:
     """Yields the tensors in e, each with the conditions of the `where` around it: an unused branch is not read (R8).
 
     Inputs of a layer are computed whole, in any branch.
     """
     if isinstance(e, Tensor):
-        yield Read(e, guards, selects)
+        yield Access(e, guards, selects)
         for slot in e.slots:
             yield from reads(slot, guards, selects=True)
         return
@@ -103,7 +103,7 @@ def with_numbers(legend: Legend, layer: Layer) -> Legend:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class IndexNumbers:
     """The numbers of indices: the legend, the turns of loops, and the axes of time."""
 
     legend: Legend
@@ -111,7 +111,7 @@ class Numbers:
     times: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, layer: Layer, legend: Legend, times: frozenset[str]) -> Numbers:
+    def of(cls, layer: Layer, legend: Legend, times: frozenset[str]) -> IndexNumbers:
         """Returns the numbers of one layer. Of several loops over one letter the longest counts."""
         numbers = cls(with_numbers(legend, layer), times=times)
         turns: dict[str, int] = {}

@@ -48,7 +48,7 @@ class _Specialised:
         return self.names[key]
 
     def layer(self, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...], name: str) -> None:
-        body = _Body(self, layer, _name_letters(layer, letters, {c for some in carried for c in some}), carried)
+        body = _LayerCopy(self, layer, _name_letters(layer, letters, {c for some in carried for c in some}), carried)
         self.done[name] = replace(body.specialise(), name=name)
 
 
@@ -73,7 +73,7 @@ def _key_of(equation: Equation) -> str:
     return _RETURNED if equation.relation == "return" else equation.left.name
 
 
-class _Body:  # with new letters; `carried` has the letters of the caller that each of its tensors has in front
+class _LayerCopy:  # with new letters; `carried` has the letters of the caller that each of its tensors has in front
     def __init__(self, work: _Specialised, layer: Layer, letters: dict[str, str], carried: tuple[Carried, ...]) -> None:
         self.work, self.old, self.letters = work, layer, letters
         self.carried = {formal.name: some for formal, some in zip(layer.formals, carried, strict=True)}

@@ -150,7 +150,7 @@ _SIGNS = r"\s*[*×⊙⋅∘]\s*"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Idiom:
     """A form of another notation, its replacement, the code of its finding, and the reason."""
 
     typed: str
@@ -249,79 +249,79 @@ def _rewrite_concat(match: re.Match[str]) -> str:
 # ------------------------------------------------------------------------------------------------------------- the table
 
 ROWS = (
-    Row(rf"({_OPERAND})\s*\*\*\s*({_OPERAND})", r"\1^\2", "E003", "a power is written `^`"),
-    Row(rf"^ *({_TENSOR})\s*([-+*/])=\s*(.*\S)", _rewrite_update, "E101", "`<-` changes a tensor"),
-    Row(rf"^ *({_TENSOR})\s*(?::=|==)", r"\1 =", "E101", "`=` defines a tensor"),
-    Row(rf"{_OPERAND}(?:{_SIGNS}{_OPERAND})+", _factors, "E003", "factors stand side by side, with nothing between them"),
-    Row(rf"√\s*(?:\(([^()]+)\)|({_TENSOR}|\d+))", lambda m: f"sqrt({m[1] or m[2]})", "E003", "a root is the function `sqrt`"),
-    Row(r"[∑Σ](?=_)", "sum", "E003", "a sum is the operator `sum`"),
-    Row(rf"({_OPERAND})\s*%\s*({_OPERAND})", r"\1 mod \2", "E003", "a remainder is written `mod`"),
-    Row(
+    Idiom(rf"({_OPERAND})\s*\*\*\s*({_OPERAND})", r"\1^\2", "E003", "a power is written `^`"),
+    Idiom(rf"^ *({_TENSOR})\s*([-+*/])=\s*(.*\S)", _rewrite_update, "E101", "`<-` changes a tensor"),
+    Idiom(rf"^ *({_TENSOR})\s*(?::=|==)", r"\1 =", "E101", "`=` defines a tensor"),
+    Idiom(rf"{_OPERAND}(?:{_SIGNS}{_OPERAND})+", _factors, "E003", "factors stand side by side, with nothing between them"),
+    Idiom(rf"√\s*(?:\(([^()]+)\)|({_TENSOR}|\d+))", lambda m: f"sqrt({m[1] or m[2]})", "E003", "a root is the function `sqrt`"),
+    Idiom(r"[∑Σ](?=_)", "sum", "E003", "a sum is the operator `sum`"),
+    Idiom(rf"({_OPERAND})\s*%\s*({_OPERAND})", r"\1 mod \2", "E003", "a remainder is written `mod`"),
+    Idiom(
         rf"({_OPERAND})\s*//\s*(?![^\W\d_]{{2}})({_OPERAND})", r"floor(\1 / \2)",
         "E101", "a quotient that is rounded down is `floor`",
     ),
-    Row(r"&&?", "and", "E003", "conditions are joined by `and`"),
-    Row(r"\|\|", "or", "E003", "conditions are joined by `or`"),
-    Row(r"\|([^|]+)\|", r"abs(\1)", "E003", "an absolute value is the function `abs`"),
-    Row(r"!(?!=)\s*(?=(\S))", "not ", "E003", "a condition is negated by `not`"),
-    Row(r"(\S+)\s*;$", r"\1", "E003", "a statement ends with its line"),
-    Row(
+    Idiom(r"&&?", "and", "E003", "conditions are joined by `and`"),
+    Idiom(r"\|\|", "or", "E003", "conditions are joined by `or`"),
+    Idiom(r"\|([^|]+)\|", r"abs(\1)", "E003", "an absolute value is the function `abs`"),
+    Idiom(r"!(?!=)\s*(?=(\S))", "not ", "E003", "a condition is negated by `not`"),
+    Idiom(r"(\S+)\s*;$", r"\1", "E003", "a statement ends with its line"),
+    Idiom(
         r"^ *for\s+(\w'*)\s*(?:in\s+range\s*\(\s*(?:0\s*,\s*)?([^,():]+)\)|in\s+(\w+)|=\s*[01]\s*(?:to|,|\.\.+)\s*(\w+))\s*:?",
         _loop, "E101", "a loop counts from 0 up to a size",
     ),
-    Row(r"^(axes|scalars)\s*:$", r"\1", "E101", "a heading stands alone on its line"),
-    Row(
+    Idiom(r"^(axes|scalars)\s*:$", r"\1", "E101", "a heading stands alone on its line"),
+    Idiom(
         rf"^ *(?:weights?\s*:|weight|param(?:eter)?s?\s*:?)\s+({_TENSOR})", r"weights \1",
         "E101", "weights are declared by `weights`",
     ),
-    Row(rf"^ *(?:def|fn|function|class)\s+({_TENSOR})(?=\()", r"layer \1", "E101", "a layer begins with `layer`"),
-    Row(rf"^ *(?:let|var|const)\s+({_TENSOR})", r"\1", "E101", "a definition has no word before it"),
-    Row(
+    Idiom(rf"^ *(?:def|fn|function|class)\s+({_TENSOR})(?=\()", r"layer \1", "E101", "a layer begins with `layer`"),
+    Idiom(rf"^ *(?:let|var|const)\s+({_TENSOR})", r"\1", "E101", "a definition has no word before it"),
+    Idiom(
         rf"({_NAME})\[({_LETTER})\](?=\()", r"\1_\2",
         "E101", "the letter of a loop stands in the subscript of the layer",
     ),
-    Row(
+    Idiom(
         rf"(?!top)({_NAME})(?:\[([^\[\]]+)\]|_\{{([^{{}}]*,[^{{}}]*)\}})", _slots,
         "E101", "slots stand in a subscript, without commas",
     ),
-    Row(
+    Idiom(
         r"(?i:\b(softmax|logsumexp|sum|mean|amax|amin|max|min|var))\((.*?)(?:,\s*(?:dim|axis)\s*=\s*([-\w']+))\)", _over,
         "E101", "an operator runs over the index in its subscript",
     ),
-    Row(r"\b(?i:softmax)(?=_)", "Sm", "E204", "softmax is the operator `Sm`"),
-    Row(r"\b(?i:softmax)\(", "Sm_…(", "E204", "softmax is the operator `Sm`, over the index in its subscript"),
-    Row(r"\blogsumexp(?=_)", "lse", "E204", "the log of a sum of exponentials is `lse`"),
-    Row(
+    Idiom(r"\b(?i:softmax)(?=_)", "Sm", "E204", "softmax is the operator `Sm`"),
+    Idiom(r"\b(?i:softmax)\(", "Sm_…(", "E204", "softmax is the operator `Sm`, over the index in its subscript"),
+    Idiom(r"\blogsumexp(?=_)", "lse", "E204", "the log of a sum of exponentials is `lse`"),
+    Idiom(
         rf"\bstd_({_LETTER})\s*({_OPERAND})", r"sqrt(var_\1(\2))",
         "E204", "a standard deviation is the root of `var`",
     ),
-    Row(rf"\barg_?max_({_LETTER})(?!\w)", r"top_{1,\1}", "E204", "the largest is found by the condition `top`"),
-    Row(r"\bln\b", "log", "E204", "the natural logarithm is `log`"),
-    Row(r"\b[Ss]wish\b", "silu", "E204", "swish is the function `silu`"),
-    Row(r"\b[Dd]ropout\b", "Dr", "E204", "dropout is the function `Dr`"),
-    Row(r"(?<!\w)σ(?=\()", "sigmoid", "E204", "the logistic function is `sigmoid`"),
-    Row(rf"\bexp\^({_OPERAND})", r"exp(\1)", "E101", "`exp` is a function"),
-    Row(
+    Idiom(rf"\barg_?max_({_LETTER})(?!\w)", r"top_{1,\1}", "E204", "the largest is found by the condition `top`"),
+    Idiom(r"\bln\b", "log", "E204", "the natural logarithm is `log`"),
+    Idiom(r"\b[Ss]wish\b", "silu", "E204", "swish is the function `silu`"),
+    Idiom(r"\b[Dd]ropout\b", "Dr", "E204", "dropout is the function `Dr`"),
+    Idiom(r"(?<!\w)σ(?=\()", "sigmoid", "E204", "the logistic function is `sigmoid`"),
+    Idiom(rf"\bexp\^({_OPERAND})", r"exp(\1)", "E101", "`exp` is a function"),
+    Idiom(
         rf"({_OPERAND})\s+if\s+(.+?)\s+else\s+({_OPERAND})", r"where(\2, \1, \3)",
         "E204", "a choice is the function `where`",
     ),
-    Row(
+    Idiom(
         rf"\b(?:concat|concatenate|cat|hstack)\(\s*\[?\s*({_TENSOR})\s*,\s*({_TENSOR})\s*\]?[^()]*\)", _rewrite_concat,
         "E101", "a concatenation chooses by the number of an index, over an axis as long as both",
     ),
-    Row(
+    Idiom(
         rf"\btop(?:_(?P<count>\w)|_?k)\(\s*(?P<tensor>{_TENSOR})(?:,\s*(?:k\s*=\s*)?(?P<of>\w+))?[^()]*\)", _largest,
         "E101", "`top` says how many, over which index",
     ),
-    Row(
+    Idiom(
         rf"({_NAME})_({_LETTER})_((?:{_LETTER})+(?:\s+(?:{_LETTER})+)?)", _looked_up,
         "E101", "a look-up in a subscript stands in braces",
     ),
-    Row(
+    Idiom(
         rf"({_NAME})_(?!\{{)((?:{_LETTER})*)[({{]([^(){{}}_]+)[)}}]((?:{_LETTER})*)", r"\1_{\2(\3)\4}",
         "E101", "a slot of more than a letter stands in parentheses, its subscript in braces",
     ),
-    Row(
+    Idiom(
         rf"({_NAME})_\{{((?:{_LETTER})*)({_LETTER})\s*([-+])\s*(\d+|{_LETTER})((?:{_LETTER})*)\}}", r"\1_{\2(\3 \4 \5)\6}",
         "E101", "arithmetic in a slot stands in parentheses",
     ),

@@ -25,8 +25,8 @@ def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
     for model in spec.layers:
         if model.time is not None:
             rows, time, written = find_rows(model), model.time.letter, Legend.of(spec)
-            text = _Text(legend, layers, time, written.made_from({time}), written.made_from(rows), findings)
-            _Frame(text, model, {axis_of(time): False}, rows).statements(model.body)
+            text = _CheckedText(legend, layers, time, written.made_from({time}), written.made_from(rows), findings)
+            _CallFrame(text, model, {axis_of(time): False}, rows).statements(model.body)
             if time not in slot_letters(model.output):
                 message = f"`{model.name}` says `causal in {time}`, and its output has no `{time}`"
                 text.report("E510", message, model.output, f"an output with `{time}`, or a head without `causal in {time}`")
@@ -41,7 +41,7 @@ def find_rows(model: Layer) -> frozenset[str]:
 
 
 @dataclass(slots=True)
-class _Text:
+class _CheckedText:
     legend: Legend
     layers: Mapping[str, Layer]
     time: str
@@ -66,12 +66,12 @@ class _Text:
 
 
 @dataclass(slots=True)
-class _Frame:  # one layer as it is called
-    text: _Text
+class _CallFrame:  # one layer as it is called
+    text: _CheckedText
     layer: Layer
     visible: Mapping[str, bool]  # each letter of an axis that runs over time: over all visible positions or not
     rows: frozenset[str]
-    caller: _Frame | None = None
+    caller: _CallFrame | None = None
     call: Apply | None = None
     letters: Mapping[str, str] = field(default_factory=dict)  # of the caller, for those of the layer
     defined: dict[str, Tensor | Name] = field(init=False)
@@ -146,7 +146,7 @@ class _Frame:  # one layer as it is called
         visible = {formal: not self.is_computed(actual) for formal, actual in time.items() if formal == axis_of(formal)}
         visible = dict.fromkeys(map(axis_of, time), True) | visible
         rows = frozenset(formal for formal, actual in binding.letters.items() if actual in self.rows)
-        _Frame(self.text, layer, visible, rows, self, e, binding.letters).statements(layer.body)
+        _CallFrame(self.text, layer, visible, rows, self, e, binding.letters).statements(layer.body)
 
     # Where to look, at which letter, and the layers that are called on the way to what it is about. A layer of the same text
     # that has the letter itself can be mended; else it is the call that gives it this one.

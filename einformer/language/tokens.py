@@ -53,7 +53,7 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogicalLine:
     """A statement: its depth of indentation, its tokens, its note (`@ …`), its comment (`# …`) and those above it."""
 
     indent: int
@@ -64,10 +64,10 @@ class Line:
     above: tuple[str, ...] = ()
 
 
-def read_lines(source: Source) -> tuple[list[Line], list[Finding]]:
+def read_lines(source: Source) -> tuple[list[LogicalLine], list[Finding]]:
     """Returns the lines of a plain text that are not empty, and the errors of the others."""
     check_size(source)
-    lines: list[Line] = []
+    lines: list[LogicalLine] = []
     findings: list[Finding] = []
     start = 0
     for text in source.text.split("\n"):
@@ -86,7 +86,7 @@ def check_size(source: Source) -> None:
         raise fail("E001", f"the text has {len(source.text):,} characters", Span(source, 0, 1), fix="a shorter text")
 
 
-def plain_line(source: Source, start: int, text: str) -> Line:
+def plain_line(source: Source, start: int, text: str) -> LogicalLine:
     """The line `text`, which begins at the character `start` of its source."""
     if len(text) > MAXIMUM_LINE:
         raise fail("E001", f"the line has {len(text):,} characters", Span(source, start, start + 1), fix="several lines")
@@ -97,7 +97,7 @@ def plain_line(source: Source, start: int, text: str) -> Line:
     tokens = tuple(_tokens(source, start, code)) if stripped else ()
     check_brackets(tokens)
     begin = start + len(code) - len(code.lstrip())
-    return Line(begin - start, tokens, note.strip(), comment.strip(), Span(source, begin, begin + max(1, len(stripped))))
+    return LogicalLine(begin - start, tokens, note.strip(), comment.strip(), Span(source, begin, begin + max(1, len(stripped))))
 
 
 def check_characters(source: Source, start: int, text: str) -> None:

@@ -11,7 +11,7 @@ from einformer.errors import Finding, Source, Span
 from einformer.notes.documents.pieces import Document, Formula, Section, Words
 from einformer.notes.documents.signs import BOLD, LETTERED
 from einformer.notes.documents.subscripts import restore_marks
-from einformer.notes.judge import Context, Line, find_empty_sums, judge_section, regroup
+from einformer.notes.judge import JudgedLine, SectionContext, find_empty_sums, judge_section, regroup
 from einformer.notes.legend import (
     Stated,
     StatedSize,
@@ -23,7 +23,7 @@ from einformer.notes.legend import (
     read_sizes,
 )
 from einformer.notes.letters import NO_LEGEND, Letters, propose
-from einformer.notes.reading import Equation, Side, Told, read_equations
+from einformer.notes.reading import DocumentEquation, Side, Told, read_equations
 from einformer.notes.specifications import check_specification, is_specification
 
 _FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
@@ -31,10 +31,10 @@ _CAUSAL = ("causal", "autoregressive")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EquationVerdict:
     """The result for one equation: its findings, or the reason why it is skipped."""
 
-    equation: Equation
+    equation: DocumentEquation
     skipped: str
     findings: tuple[Finding, ...] = ()
 
@@ -45,7 +45,7 @@ class Checked:
 
     source: Source
     findings: tuple[Finding, ...]
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[EquationVerdict, ...] = ()
     names: int = 0  # with a suffix that says their axes
     proposal: str = ""  # a legend with which the equations that have none could be judged
 
@@ -59,9 +59,9 @@ class _Parts:
     """A section with the formulas that are read of it."""
 
     section: Section
-    equations: list[Equation]
+    equations: list[DocumentEquation]
     sizes: list[StatedSize]
-    lines: list[Line] = field(default_factory=list)
+    lines: list[JudgedLine] = field(default_factory=list)
 
 
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
@@ -74,7 +74,7 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     stated = sorted(own)
     proposed = [*stated, *(letter for letter in propose(everything) if letter not in own)]
     causal = any(word in part.section.prose.text.lower() for part in parts if part.section.prose for word in _CAUSAL)
-    verdicts, findings = list[Verdict](), list[Finding]()
+    verdicts, findings = list[EquationVerdict](), list[Finding]()
     for part, legend in zip(parts, _find_legends(parts, settings), strict=True):
         stated_here = {bound.letter: bound for bound in reversed(part.sizes)}
         known = own | stated_here | {letter: size for letter, size in legend.items() if size.size}
@@ -83,9 +83,13 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
         wider = Letters(frozenset(proposed), names, complete=True)
         verdicts += map(_check_whole_text, filter(is_specification, part.section.formulas))
         verdicts_of_part = list(_judge(part, letters, wider))
-        judge_section(part.lines, Context(Stated.of_sizes(known), read_shapes(part.section), read_fixed(part.section), causal))
+        judge_section(
+            part.lines, SectionContext(Stated.of_sizes(known), read_shapes(part.section), read_fixed(part.section), causal)
+        )
         by_equation = {id(line.written): tuple(_locate(line)) for line in part.lines}
-        verdicts += [Verdict(v.equation, v.skipped, by_equation.get(id(v.equation), v.findings)) for v in verdicts_of_part]
+        verdicts += [
+            EquationVerdict(v.equation, v.skipped, by_equation.get(id(v.equation), v.findings)) for v in verdicts_of_part
+        ]
         findings += find_conflicts(part.sizes)
     findings += [finding for verdict in verdicts for finding in verdict.findings]
     verdicts = [v for v in verdicts if v.equation.right is not None]
@@ -116,13 +120,13 @@ def _read_section(section: Section, document: Document, memo: Told) -> _Parts:
     return _Parts(section, equations_of_section, list(read_sizes(section)))
 
 
-def _check_whole_text(formula: Formula) -> Verdict:
+def _check_whole_text(formula: Formula) -> EquationVerdict:
     side = Side(formula.latex, formula.latex, None)
-    return Verdict(Equation(formula, side, side), "", tuple(check_specification(formula)))
+    return EquationVerdict(DocumentEquation(formula, side, side), "", tuple(check_specification(formula)))
 
 
 # `wider` are the letters of a legend that the document could have.
-def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[Verdict]:
+def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[EquationVerdict]:
     for equation in part.equations:
         trees = [] if equation.skipped else letters.understand(equation)
         skipped = equation.skipped or letters.doubt(*trees)
@@ -131,14 +135,16 @@ def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[Verdict]:
             if not letters.complete:
                 skipped = wider.doubt(*wider.understand(equation)) or NO_LEGEND
         elif not skipped:
-            part.lines.append(Line(equation, *regroup(*trees)) if len(trees) > 1 else Line(equation, trees[0], None))
+            part.lines.append(
+                JudgedLine(equation, *regroup(*trees)) if len(trees) > 1 else JudgedLine(equation, trees[0], None)
+            )
         sides = [side for side in equation.sides if side.tree and skipped == NO_LEGEND]
         empty = (replace(f, span=side.place(f.span)) for side in sides if side.tree for f in find_empty_sums(side.tree))
-        yield Verdict(equation, skipped, tuple(empty))
+        yield EquationVerdict(equation, skipped, tuple(empty))
 
 
 # Findings at their places in the file, with the letters as the author wrote them.
-def _locate(line: Line) -> Iterator[Finding]:
+def _locate(line: JudgedLine) -> Iterator[Finding]:
     for finding in line.findings:
         message, fix, *facts = (
             restore_marks(_FONT.sub(r"`\1", text)) for text in (finding.message, finding.fix, *filter(None, finding.facts))

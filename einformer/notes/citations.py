@@ -13,7 +13,7 @@ from einformer.language.printer import alone
 from einformer.language.tree import Equation, Scalar, Spec
 from einformer.language.walk import equations
 from einformer.notes.references import Reference, references
-from einformer.notes.sources import Source, sources
+from einformer.notes.sources import Publication, sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Citation:
     words: str
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> Publication | None:
         """Returns the source, if the first word is its key."""
         return sources().get(self.words.partition(" ")[0])
 

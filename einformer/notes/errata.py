@@ -51,7 +51,7 @@ class Erratum:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ErratumVerdict:
     """The results of the check for both forms."""
 
     erratum: Erratum
@@ -89,13 +89,13 @@ def _read_errata(table: dict[str, Any]) -> Iterator[Erratum]:
         )
 
 
-def judge(erratum: Erratum) -> Verdict:
+def judge(erratum: Erratum) -> ErratumVerdict:
     """Runs the check of an erratum. It is `not demonstrated` if the printed form passes or the corrected form fails."""
     if not erratum.check:
-        return Verdict(erratum, "no check")
+        return ErratumVerdict(erratum, "no check")
     check = CHECKS[erratum.check]
     (before, printed), (after, corrected) = check(erratum, "printed"), check(erratum, "corrected")
-    return Verdict(erratum, "demonstrated" if after and not before else "not demonstrated", printed, corrected)
+    return ErratumVerdict(erratum, "demonstrated" if after and not before else "not demonstrated", printed, corrected)
 
 
 # The form follows other equations of its document, under a legend. Only equations that are read count.
@@ -151,7 +151,7 @@ CHECKS: dict[str, Callable[[Erratum, Form], Found]] = {
 }
 
 
-def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
+def rows(verdicts: Iterable[ErratumVerdict]) -> Iterator[tuple[str, str, str]]:
     """Yields the cells of a table: erratum, verdict and error, and below it both forms with their results, or the reason."""
     for verdict in verdicts:
         row = verdict.erratum
@@ -161,7 +161,7 @@ def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
         yield from (("", form, result.replace("$", "")) for form, result in shown.items())
 
 
-def summary(verdicts: Iterable[Verdict]) -> str:
+def summary(verdicts: Iterable[ErratumVerdict]) -> str:
     """Counts the verdicts: `86 errata: 60 demonstrated, 26 no check`."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return f"{counts.total()} errata: {', '.join(f'{counts[o]} {o}' for o in get_args(Outcome) if counts[o])}"

@@ -12,13 +12,13 @@ from einformer.language.tree import Index, Name, Tensor
 from einformer.language.walk import subexpressions
 from einformer.notes.documents.pieces import Document, Passage
 from einformer.notes.legend import StatedSize, read_sizes
-from einformer.notes.reading import Equation
+from einformer.notes.reading import DocumentEquation
 
 _DECLARED = re.compile(r"^\s*([a-z]):", re.MULTILINE)
 _SUBSCRIPT = re.compile(r"(?<=\w)_\{?([a-z'(){} ]+)")
 
 
-def declare_axes(document: Document, blocks: Sequence[Passage], lines: Sequence[Equation]) -> Iterator[Passage]:
+def declare_axes(document: Document, blocks: Sequence[Passage], lines: Sequence[DocumentEquation]) -> Iterator[Passage]:
     """Yields the declarations of letters that blocks or equations use, that no block declares, and whose sizes the text
     states.
     """
@@ -31,7 +31,7 @@ def declare_axes(document: Document, blocks: Sequence[Passage], lines: Sequence[
         yield Passage(size.span.source, text, (size.span.start,) * len(text))
 
 
-def propose(document: Document, lines: Sequence[Equation], fences: tuple[str, str]) -> str:
+def propose(document: Document, lines: Sequence[DocumentEquation], fences: tuple[str, str]) -> str:
     """Returns the block that the equations of a note need: sizes as the text states them, else capitals of the letters.
 
     Undefined tensors are inputs if their name is lower-case, and weights if it is capital or Greek; scalars of the library are
@@ -86,10 +86,10 @@ def _read_first_sizes(document: Document) -> dict[str, StatedSize]:
     return sizes
 
 
-def _list_tensors(lines: Sequence[Equation]) -> Iterator[Tensor]:
+def _list_tensors(lines: Sequence[DocumentEquation]) -> Iterator[Tensor]:
     return (node for line in lines for node in line.nodes() if isinstance(node, Tensor))
 
 
-def _list_letters(lines: Sequence[Equation]) -> Iterator[str]:
+def _list_letters(lines: Sequence[DocumentEquation]) -> Iterator[str]:
     nodes = (node for line in lines for node in line.nodes())
     yield from dict.fromkeys(axis_of(node.letter) for node in nodes if isinstance(node, Index))

@@ -24,7 +24,7 @@ from einformer.notes.documents.signs import OF_AUTHOR
 from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated
 from einformer.notes.letters import slot_letters
-from einformer.notes.reading import Equation as Written
+from einformer.notes.reading import DocumentEquation as Written
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
@@ -41,7 +41,7 @@ Letters = frozenset[str]
 
 
 @dataclass
-class Line:
+class JudgedLine:
     """An equation with its sides as trees, a single side without a right one, and its findings."""
 
     written: Written
@@ -80,7 +80,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class SectionContext:
     """The facts of a section: its legend, tensors with a stated shape, letters that are fixed ("for each layer $l$").
 
     `causal`: the text calls its model causal.
@@ -92,7 +92,7 @@ class Context:
     causal: bool
 
 
-def judge_section(lines: Sequence[Line], known: Context) -> None:
+def judge_section(lines: Sequence[JudgedLine], known: SectionContext) -> None:
     """Adds findings to the equations of a section."""
     forms, told = _Forms(lines, known), set[tuple[str, str]]()
     for line in lines:
@@ -111,7 +111,7 @@ def judge_section(lines: Sequence[Line], known: Context) -> None:
 # ------------------------------------------------------------------------------------------------------------ a line
 
 
-def _judge_line(line: Line, right: Expression, forms: _Forms, known: Context) -> Iterator[Finding]:
+def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: SectionContext) -> Iterator[Finding]:
     left, defined, seen = line.left, forms.define(line), set[tuple[str, str]]()
     judge = _judge_definition if is_left(left) else _judge_equality
     findings = judge(line, left, right, defined, known)
@@ -125,7 +125,7 @@ def _judge_line(line: Line, right: Expression, forms: _Forms, known: Context) ->
 
 
 # A letter twice on a tensor of three slots or more. If the other side has the letter too, a diagonal is meant.
-def _find_repeated(line: Line, left: Expression, right: Expression) -> Iterator[Finding]:
+def _find_repeated(line: JudgedLine, left: Expression, right: Expression) -> Iterator[Finding]:
     for side, other in ((left, right), (right, left)):
         kept = {index.letter for index in indices_in(other)}
         for x in (x for x in _list_outer(side) if len(x.slots) > 2):
@@ -136,7 +136,9 @@ def _find_repeated(line: Line, left: Expression, right: Expression) -> Iterator[
 _Defined = Mapping[str, Definition]
 
 
-def _judge_definition(line: Line, left: Expression, right: Expression, defined: _Defined, known: Context) -> list[Finding]:
+def _judge_definition(
+    line: JudgedLine, left: Expression, right: Expression, defined: _Defined, known: SectionContext
+) -> list[Finding]:
     assert isinstance(left, Tensor | Name)
     if not any(isinstance(x, Tensor) for x in subexpressions(right)):  # a mask, a constant: made of numbers
         free = Scope({}).free(right)
@@ -149,7 +151,9 @@ def _judge_definition(line: Line, left: Expression, right: Expression, defined: 
 
 
 # One choice of wanted indices must suit both sides of an equality, `\sum_j A_{ij} = c_i`.
-def _judge_equality(line: Line, left: Expression, right: Expression, defined: _Defined, known: Context) -> list[Finding]:
+def _judge_equality(
+    line: JudgedLine, left: Expression, right: Expression, defined: _Defined, known: SectionContext
+) -> list[Finding]:
     needs, theirs = find_free(left), find_free(right)
     spoken = frozenset({*_LABEL.findall(line.written.formula.latex.text), *_find_doubtful(line)})
     plain = all(isinstance(x, Name) or not (isinstance(x, Tensor) or _is_call(x)) for x in subexpressions(left))
@@ -175,7 +179,7 @@ def _make_line(wanted: Letters, side: Expression) -> Equation:
 
 
 # A slip in slots is mended, so that the sums of the line are judged too.
-def _check(line: Equation, defined: _Defined, known: Context, spoken: Letters) -> list[Finding]:
+def _check(line: Equation, defined: _Defined, known: SectionContext, spoken: Letters) -> list[Finding]:
     left, plain, loops = line.left, _Explicit(line.left, line.right).explain(), frozenset({*known.fixed, *spoken})
     if isinstance(left, Tensor) and _is_doubled(left):
         left = _drop_doubled(left, frozenset(slot_letters(left)))
@@ -204,7 +208,7 @@ def _mend(e: Expression, defined: _Defined, wrong: set[Span]) -> Expression:
 
 
 # `t` and `\bar{t}` may be one index.
-def _find_doubtful(line: Line) -> set[str]:
+def _find_doubtful(line: JudgedLine) -> set[str]:
     return find_ambiguous({axis for x in line.tensors for axis in map(axis_of, slot_letters(x))})
 
 
@@ -358,7 +362,7 @@ def _find_empty(e: Apply) -> list[Index]:
 class _Forms:
     """The definition of each tensor of a section: by a shape that the text states, by a line, or by all its other uses."""
 
-    def __init__(self, lines: Sequence[Line], known: Context) -> None:
+    def __init__(self, lines: Sequence[JudgedLine], known: SectionContext) -> None:
         self.known, self.lines = known, lines
         self.by_line = self.find_definitions()
         self.often = set[str]()  # names with a common form that three uses have, or more
@@ -367,8 +371,8 @@ class _Forms:
         self.bare = Counter(x.name for line in lines for x in (line.left, *line.inside) if isinstance(x, Name))
 
     # Definitions in one form. If a factor has more slots elsewhere, the author gives the rest in words, and there is none.
-    def find_definitions(self) -> dict[str, tuple[Tensor, Line]]:
-        definitions, widest = defaultdict[str, list[tuple[Tensor, Line]]](list), dict[str, int]()
+    def find_definitions(self) -> dict[str, tuple[Tensor, JudgedLine]]:
+        definitions, widest = defaultdict[str, list[tuple[Tensor, JudgedLine]]](list), dict[str, int]()
         for x in (x for line in self.lines for x in line.tensors):
             widest[x.name] = max(widest.get(x.name, 0), len(x.slots))
         for line in self.lines:
@@ -379,14 +383,14 @@ class _Forms:
 
     # The form of a tensor that no line defines, where exactly one use departs from it. A use with more slots is correct: the
     # others may leave some out.
-    def find_common(self) -> dict[str, tuple[Tensor, Line]]:
+    def find_common(self) -> dict[str, tuple[Tensor, JudgedLine]]:
         left = {line.left.name for line in self.lines if isinstance(line.left, Tensor) and line.right is not None}
-        uses = defaultdict[str, dict[tuple[str, ...], list[tuple[Tensor, Line]]]](dict)
+        uses = defaultdict[str, dict[tuple[str, ...], list[tuple[Tensor, JudgedLine]]]](dict)
         for line in self.lines:
             for x in line.tensors:
                 if x.name not in left and not any(isinstance(slot, Number) for slot in x.slots):  # `W_{1f}`, `W_{2e}`
                     uses[x.name].setdefault(tuple(axes_of(x)), []).append((x, line))
-        common = dict[str, tuple[Tensor, Line]]()
+        common = dict[str, tuple[Tensor, JudgedLine]]()
         for name, forms in uses.items():
             most, *few = sorted(forms.values(), key=len, reverse=True)
             if len(few) == 1 == len(few[0]) and len(most[0][0].slots) >= len(few[0][0][0].slots):
@@ -395,14 +399,14 @@ class _Forms:
         return common
 
     # An equation such as `A_c = sum_l A_cl` gives a tensor a second form.
-    def has_other_form(self, line: Line) -> bool:
+    def has_other_form(self, line: JudgedLine) -> bool:
         left = line.left
         return not line.written.rebinds and any(
             isinstance(x, Tensor) and isinstance(left, Tensor) and x.name == left.name and axes_of(x) != axes_of(left)
             for x in line.inside
         )
 
-    def define(self, line: Line) -> dict[str, Definition]:
+    def define(self, line: JudgedLine) -> dict[str, Definition]:
         """Returns the definitions that hold in a line: of each name with a use that agrees, or departs by a slip."""
         defined = dict[str, Definition]()
         names = dict.fromkeys(x.name for x in (line.left, *line.inside) if isinstance(x, Tensor | Name))
@@ -417,13 +421,13 @@ class _Forms:
             defined[name] = Definition(slots, place, "tensor")
         return defined
 
-    def find(self, name: str, line: Line) -> tuple[Tensor | None, Line | None]:
+    def find(self, name: str, line: JudgedLine) -> tuple[Tensor | None, JudgedLine | None]:
         if name in self.known.declared:
             return self.known.declared[name], None
         return self.by_line.get(name) or self.common.get(name) or (None, None)
 
     # Other letters may be another tensor, and a form that is meant is no slip.
-    def agrees(self, x: Tensor | Name, tensor: Tensor, line: Line, maker: Line | None) -> bool:
+    def agrees(self, x: Tensor | Name, tensor: Tensor, line: JudgedLine, maker: JudgedLine | None) -> bool:
         here, there = axes_of(x), axes_of(tensor)
         if len(slots_of(x)) == len(tensor.slots):
             merged = any(isinstance(slot, Group) for slot in (*slots_of(x), *tensor.slots))
@@ -455,7 +459,7 @@ def axes_of(x: Tensor | Name) -> list[str]:
 # ----------------------------------------------------------------------------------------------------------------- masks
 
 
-def _judge_masks(line: Line, lines: Sequence[Line]) -> Iterator[Finding]:
+def _judge_masks(line: JudgedLine, lines: Sequence[JudgedLine]) -> Iterator[Finding]:
     left, right = line.left, line.right
     if not isinstance(left, Tensor) or right is None:
         return
@@ -473,7 +477,7 @@ def _judge_masks(line: Line, lines: Sequence[Line]) -> Iterator[Finding]:
 
 
 # The indices over which the weights that a tensor is, or of which it is a part, add up to one.
-def _find_keys(name: str, lines: Sequence[Line]) -> list[str]:
+def _find_keys(name: str, lines: Sequence[JudgedLine]) -> list[str]:
     softmax = [(line, x) for line in lines for x in line.inside if isinstance(x, Apply) and x.name == "Sm" and x.indices]
     return [
         x.indices[0].letter

@@ -17,7 +17,7 @@ from einformer.language.parser import resolve
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import rebuild, subexpressions
 from einformer.notes.documents.subscripts import strip_mark
-from einformer.notes.reading import Equation, is_respelled
+from einformer.notes.reading import DocumentEquation, is_respelled
 
 NO_LEGEND = "no legend"
 RAISED = "↑"  # ends the name of a tensor once for each of its upper indices: `g_{ij}` and `g^{ij}` are two tensors
@@ -31,7 +31,7 @@ class Letters:
     sizes: frozenset[str]
     complete: bool
 
-    def understand(self, equation: Equation) -> list[Expression]:
+    def understand(self, equation: DocumentEquation) -> list[Expression]:
         """Returns the sides of an equation, with labels as names, upper indices as slots and bare letters as indices."""
         bound = {axis_of(index.letter) for x in equation.nodes() if isinstance(x, Apply) for index in x.indices}
         letters = replace(self, indices=self.indices | bound) if self.complete else self
@@ -105,7 +105,7 @@ class Letters:
         return f"`{matrices[0][0]}` has no indices: a matrix?" if matrices else ""
 
 
-def propose(equations: Iterable[Equation]) -> list[str]:
+def propose(equations: Iterable[DocumentEquation]) -> list[str]:
     """Lists letters for a legend, in the order of the text: those that something runs over, and those that stand in the
     subscripts, of two letters or more, of two tensors.
     """

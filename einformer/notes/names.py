@@ -34,7 +34,7 @@ _REDUCED = frozenset(("sum", "mean", "amax", "amin", "prod", "std", "var", "logs
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ShapedValue:
     """A tensor: its axes, and the axis over which it is normalised, counted from the last (`-1`).
 
     An `open` tensor may have more axes before these: an unknown tensor was added to it.
@@ -58,7 +58,7 @@ def check_names(source: Source, letters: Mapping[str, str]) -> tuple[tuple[Findi
     """
     tree = ast.parse(source.text, source.name)
     legend = {**letters, **dict(_find_legend(tree, source.text))}
-    reader = _Reader(source, legend)
+    reader = _StatementReader(source, legend)
     if legend:
         reader.read_body(tree.body)
     return tuple(sorted(reader.findings, key=lambda finding: finding.span.start)), reader.names
@@ -86,15 +86,15 @@ def show(shape: Shape) -> str:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _StatementReader:
     """Reads statements in their order. A name has the axes of its suffix, or of the value that was assigned to it."""
 
     source: Source
     legend: Mapping[str, str]
     findings: list[Finding] = field(default_factory=list)
     names: int = 0
-    tensors: dict[str, Value | None] = field(default_factory=dict)
-    values: dict[ast.expr, Value | None] = field(default_factory=dict)
+    tensors: dict[str, ShapedValue | None] = field(default_factory=dict)
+    values: dict[ast.expr, ShapedValue | None] = field(default_factory=dict)
     returned: Shape | None = None
 
     # ------------------------------------------------------------------------------------------------------ statements
@@ -145,11 +145,11 @@ class _Reader:
         for parameter in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
             self.tensors.pop(parameter.arg, None)
             if shape := self.read_annotation(parameter.annotation):
-                self.assign(ast.copy_location(ast.Name(parameter.arg, ast.Store()), parameter), Value(shape))
+                self.assign(ast.copy_location(ast.Name(parameter.arg, ast.Store()), parameter), ShapedValue(shape))
         self.read_body(node.body)
         self.tensors, self.returned = before, around
 
-    def assign(self, target: ast.expr, value: Value | None, annotated: Shape | None = None) -> None:
+    def assign(self, target: ast.expr, value: ShapedValue | None, annotated: Shape | None = None) -> None:
         match target:
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 declared = self.read_suffix(name)
@@ -159,12 +159,12 @@ class _Reader:
                 if isinstance(target, ast.Name):
                     same = value and declared and len(value.shape) == len(declared)
                     known = value if value and not value.open else None
-                    self.tensors[name] = Value(declared, value.normalised if same and value else 0) if declared else known
+                    self.tensors[name] = ShapedValue(declared, value.normalised if same and value else 0) if declared else known
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
                     self.assign(part.value if isinstance(part, ast.Starred) else part, None)
 
-    def compare(self, node: ast.expr, declared: Shape | None, value: Value | None, name: str) -> None:
+    def compare(self, node: ast.expr, declared: Shape | None, value: ShapedValue | None, name: str) -> None:
         if declared is not None and value is not None and not (value.open and len(declared) != len(value.shape)):
             self.attempt(node, lambda: self.check(declared, value.shape, name))
 
@@ -221,7 +221,7 @@ class _Reader:
         pairs = zip(longer[len(head) :], shorter, strict=True)
         return head + tuple(right if left == "1" or (not left and right != "1") else left for left, right in pairs)
 
-    def multiply(self, one: Value, other: Value) -> Value | None:
+    def multiply(self, one: ShapedValue, other: ShapedValue) -> ShapedValue | None:
         """Returns the axes of `one @ other`."""
         if min(len(one.shape), len(other.shape)) < 2:
             return None
@@ -231,9 +231,9 @@ class _Reader:
             raise _Disagreement("E773", message, f"{show(one.shape)} @ {show(other.shape)}", fix)
         self.check_weights(one, -1)
         head = self.broadcast(one.shape[:-2], other.shape[:-2])
-        return Value(forget_repeated((*head, one.shape[-2], other.shape[-1])))
+        return ShapedValue(forget_repeated((*head, one.shape[-2], other.shape[-1])))
 
-    def check_weights(self, weights: Value, summed: int) -> None:
+    def check_weights(self, weights: ShapedValue, summed: int) -> None:
         """Compares the axis over which weights add up to 1 with the axis over which they are summed."""
         over = weights.normalised
         twins = (
@@ -246,7 +246,9 @@ class _Reader:
             message = f"the weights add up to 1 over axis {over}, but are summed over axis {summed}"
             raise _Disagreement("E775", message, f"they have {show(weights.shape)}", f"`softmax(dim={summed})`")
 
-    def contract(self, terms: Sequence[Sequence[str]], output: Sequence[str], operands: Sequence[Value | None]) -> Value:
+    def contract(
+        self, terms: Sequence[Sequence[str]], output: Sequence[str], operands: Sequence[ShapedValue | None]
+    ) -> ShapedValue:
         """Returns the axes of an einsum, by the axes that its letters stand for."""
         meaning = dict[str, str]()
         for term, operand in zip(terms, operands, strict=True):
@@ -261,7 +263,9 @@ class _Reader:
                 meaning[letter] = meaning.get(letter) or axis or self.legend_letter(letter, {})
         self.check_letters(meaning, [letter for term in (*terms, output) for letter in term])
         self.check_summed(terms, output, operands)
-        return Value(forget_repeated(tuple(meaning.get(letter) or self.legend_letter(letter, meaning) for letter in output)))
+        return ShapedValue(
+            forget_repeated(tuple(meaning.get(letter) or self.legend_letter(letter, meaning) for letter in output))
+        )
 
     def legend_letter(self, letter: str, meaning: Mapping[str, str]) -> str:
         return letter if letter in self.legend and letter not in meaning else ""
@@ -274,7 +278,9 @@ class _Reader:
                     raise _Disagreement("E772", f"`{letter}` of the equation is the axis {axis}, which it has too")
                 meaning[letter] = ""
 
-    def check_summed(self, terms: Sequence[Sequence[str]], output: Sequence[str], operands: Sequence[Value | None]) -> None:
+    def check_summed(
+        self, terms: Sequence[Sequence[str]], output: Sequence[str], operands: Sequence[ShapedValue | None]
+    ) -> None:
         weights = [(term, value) for term, value in zip(terms, operands, strict=True) if value and value.normalised]
         if len(weights) == 1 < len(terms):
             (term, value), others = weights[0], [letter for other in terms if other is not weights[0][0] for letter in other]
@@ -288,32 +294,32 @@ class _Reader:
 
     # ----------------------------------------------------------------------------------------------------- expressions
 
-    def value(self, node: ast.expr) -> Value | None:
+    def value(self, node: ast.expr) -> ShapedValue | None:
         """Returns the axes of an expression if all are known."""
         value = self.examine(node)
         return None if value is None or value.open else value
 
-    def examine(self, node: ast.expr) -> Value | None:
+    def examine(self, node: ast.expr) -> ShapedValue | None:
         """Returns the known axes of an expression, the last ones of an open tensor."""
         if node not in self.values:
             self.values[node] = None
             self.values[node] = self.attempt(node, lambda: self.evaluate(node))
         return self.values[node]
 
-    def attempt(self, node: ast.expr, rule: object) -> Value | None:
+    def attempt(self, node: ast.expr, rule: object) -> ShapedValue | None:
         try:
             return rule()  # type: ignore[operator, no-any-return]
         except _Disagreement as wrong:
             self.findings.append(Finding(wrong.code, wrong.message, span_of(node, self.source), wrong.facts, wrong.fix))
             return None
 
-    def evaluate(self, node: ast.expr) -> Value | None:
+    def evaluate(self, node: ast.expr) -> ShapedValue | None:
         match node:
             case ast.Name(id=name):
                 return self.tensors[name] if name in self.tensors else self.named(name)
             case ast.Attribute(value=inner, attr="T" | "mT"):
                 tensor = self.value(inner)
-                return Value(swap(tensor.shape, -1, -2)) if tensor and len(tensor.shape) == 2 else None
+                return ShapedValue(swap(tensor.shape, -1, -2)) if tensor and len(tensor.shape) == 2 else None
             case ast.Attribute(attr=name):
                 return self.named(name)
             case ast.Call():
@@ -324,7 +330,7 @@ class _Reader:
                     return self.multiply(one, other) if isinstance(op, ast.MatMult) else self.meet(one, other)
                 tensor, rest = (self.examine(left), right) if one or not other else (other, left)
                 matters = tensor and not isinstance(op, ast.MatMult)
-                return Value(tensor.shape, open=tensor.open or not _is_number(rest)) if tensor and matters else None
+                return ShapedValue(tensor.shape, open=tensor.open or not _is_number(rest)) if tensor and matters else None
             case ast.Subscript(value=inner, slice=key):
                 keys, tensor = key.elts if isinstance(key, ast.Tuple) else [key], self.value(inner)
                 return slice_axes(tensor.shape, keys) if tensor else None
@@ -332,11 +338,11 @@ class _Reader:
                 return self.value(operand)
         return None
 
-    def named(self, name: str) -> Value | None:
+    def named(self, name: str) -> ShapedValue | None:
         shape = self.read_suffix(name)
-        return None if shape is None else Value(shape)
+        return None if shape is None else ShapedValue(shape)
 
-    def call(self, node: ast.Call) -> Value | None:
+    def call(self, node: ast.Call) -> ShapedValue | None:
         texts = [part.value for part in node.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
         operands = [part for part in node.args if not (isinstance(part, ast.Constant) and isinstance(part.value, str))]
         if len(texts) == 1 and "->" in texts[0] and not any(isinstance(part, ast.Starred) for part in operands):
@@ -352,22 +358,24 @@ class _Reader:
         keywords = {pair.arg: pair.value for pair in node.keywords}
         return self.apply(name, tensor, arguments[1:], keywords) if tensor else None
 
-    def meet(self, one: Value, other: Value) -> Value:
-        return Value(self.broadcast(one.shape, other.shape))
+    def meet(self, one: ShapedValue, other: ShapedValue) -> ShapedValue:
+        return ShapedValue(self.broadcast(one.shape, other.shape))
 
-    def apply(self, name: str, tensor: Value, rest: list[ast.expr], keywords: Mapping[str | None, ast.expr]) -> Value | None:
+    def apply(
+        self, name: str, tensor: ShapedValue, rest: list[ast.expr], keywords: Mapping[str | None, ast.expr]
+    ) -> ShapedValue | None:
         """Returns the result of a function of PyTorch."""
         shape, numbers = tensor.shape, [read_number(part) for part in (*rest, *keywords.values())]
         inside = [k for k in numbers if k is not None and -len(shape) <= k < len(shape)]
         if name in ("transpose", "swapaxes", "swapdims") and len(inside) == len(numbers) == 2:
-            return Value(swap(shape, *inside))
+            return ShapedValue(swap(shape, *inside))
         if name in ("mT", "adjoint", "t") and len(shape) == 2:
-            return Value(swap(shape, 0, 1))
+            return ShapedValue(swap(shape, 0, 1))
         if name == "permute":
             order = rest[0].elts if len(rest) == 1 and isinstance(rest[0], ast.Tuple | ast.List) else rest
             return self.permute(shape, [read_number(part) for part in order])
         if name == "softmax" and inside:
-            return Value(shape, inside[0] % len(shape) - len(shape))
+            return ShapedValue(shape, inside[0] % len(shape) - len(shape))
         if name in ("matmul", "bmm") and rest and (other := self.value(rest[0])):
             return self.multiply(tensor, other)
         if name in _REDUCED:
@@ -376,15 +384,15 @@ class _Reader:
             self.meet(tensor, mask)
         return tensor if name in _SAME else None
 
-    def permute(self, shape: Shape, order: list[int | None]) -> Value | None:
+    def permute(self, shape: Shape, order: list[int | None]) -> ShapedValue | None:
         places = [k for k in order if k is not None]
         if len(places) < len(order) or not all(-len(shape) <= k < len(shape) for k in places):
             return None
         if len(places) != len(shape):
             raise _Disagreement("E771", f"a tensor of {len(shape)} axes is permuted by {len(places)}", f"it has {show(shape)}")
-        return Value(tuple(shape[k] for k in places))
+        return ShapedValue(tuple(shape[k] for k in places))
 
-    def read_pattern(self, text: str, is_first: bool, operands: list[Value | None]) -> Value | None:
+    def read_pattern(self, text: str, is_first: bool, operands: list[ShapedValue | None]) -> ShapedValue | None:
         """Returns the axes of an einsum of torch, where the text comes first, or of a function of einops."""
         left, _, right = text.partition("->")
         if "." in text or "->" in right:
@@ -417,18 +425,18 @@ def swap(shape: Shape, one: int, other: int) -> Shape:
 
 
 # A dimension that is no literal, or a reduction over all, makes the result unknown.
-def reduce(shape: Shape, dim: ast.expr | None, keep: ast.expr | None) -> Value | None:
+def reduce(shape: Shape, dim: ast.expr | None, keep: ast.expr | None) -> ShapedValue | None:
     """Returns the axes that remain after a sum over some of them."""
     parts = dim.elts if isinstance(dim, ast.Tuple | ast.List) else [dim] if dim else []
     numbers = [number for part in parts if (number := read_number(part)) is not None and -len(shape) <= number < len(shape)]
     if not parts or len(numbers) < len(parts) or not (keep is None or isinstance(keep, ast.Constant)):
         return None
     kept, gone = isinstance(keep, ast.Constant) and keep.value is True, {number % len(shape) for number in numbers}
-    return Value(tuple("1" if k in gone else axis for k, axis in enumerate(shape) if kept or k not in gone))
+    return ShapedValue(tuple("1" if k in gone else axis for k, axis in enumerate(shape) if kept or k not in gone))
 
 
 # A slice with bounds has an unknown length. Anything but slices, numbers and new axes is not followed.
-def slice_axes(shape: Shape, keys: Sequence[ast.expr]) -> Value | None:
+def slice_axes(shape: Shape, keys: Sequence[ast.expr]) -> ShapedValue | None:
     """Returns the axes of `x[:, None, 0]`, or of `x[..., None]`."""
     axes, rest = list[str](), list(shape)
     for place, key in enumerate(keys):
@@ -445,7 +453,7 @@ def slice_axes(shape: Shape, keys: Sequence[ast.expr]) -> Value | None:
                 del rest[0]
             case _:
                 return None
-    return Value((*axes, *rest))
+    return ShapedValue((*axes, *rest))
 
 
 def read_number(node: ast.expr) -> int | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from einformer.errors import fail
 
 if TYPE_CHECKING:
-    from einformer.interpreters.latex.formulas import Style
+    from einformer.interpreters.latex.formulas import MatrixStyle
     from einformer.language.tree import Expression
 
 _HOW = ("same", "writes", "own", "indices", "attends", "matrices")  # keys of a row that are not letters
@@ -73,16 +73,16 @@ def indices(name: str) -> Mapping[str, str]:
     return letters
 
 
-def style(name: str) -> Style | None:
+def style(name: str) -> MatrixStyle | None:
     """Returns the names of a document's matrices, or None if it has none.
 
     >>> style("s000").softmax, style("kaplan")
     ('Softmax', None)
     """
-    from einformer.interpreters.latex.formulas import Style
+    from einformer.interpreters.latex.formulas import MatrixStyle
 
     row = _read_data()[name].get("matrices")
-    return Style(**row) if row is not None else None
+    return MatrixStyle(**row) if row is not None else None
 
 
 def attends(name: str) -> str:

@@ -23,7 +23,7 @@ from einformer.notes.documents.notebook import cells, read_notebook
 from einformer.notes.documents.pieces import Document, Formula, Passage, join
 from einformer.notes.documents.signs import BOLD
 from einformer.notes.documents.typst import read_typst
-from einformer.notes.reading import NO_INDICES, Equation, read_equations
+from einformer.notes.reading import NO_INDICES, DocumentEquation, read_equations
 from einformer.notes.specifications import is_specification
 
 _BLOCK = re.compile(
@@ -72,7 +72,7 @@ class Manuscript:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LanguageText:
     r"""The text of the language in a note. Each of its characters has its place in the note.
 
     `lines` are its displayed equations. `statements` do not define anything, but state facts: `\sum_{s'} w_{ss'} = 1`, or
@@ -80,8 +80,8 @@ class Program:
     """
 
     source: Source
-    lines: tuple[Equation, ...]
-    statements: tuple[Equation, ...]
+    lines: tuple[DocumentEquation, ...]
+    statements: tuple[DocumentEquation, ...]
     words: int
 
 
@@ -95,7 +95,7 @@ def elaborate(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
     return texts.elaborate(note.source if note else source)
 
 
-def read_program(note: Source) -> Program | None:
+def read_program(note: Source) -> LanguageText | None:
     r"""Returns the program of a note, or None for a text of the language. Raises EinformerError E001, E801, E806.
 
     >>> note = "```einformer\naxes\n  d: D\nlayer Twice(x_d) -> y_d:\n```\n\nIt doubles:\n\n$$y_d = 2 x_d.$$\n"
@@ -127,21 +127,21 @@ def read_program(note: Source) -> Program | None:
     before = [None, *displayed]
     lines = [one for one, last in zip(displayed, before, strict=False) if _defines(one, last)]
     statements = [one for one, last in zip(displayed, before, strict=False) if not _defines(one, last)]
-    pieces: list[Passage | Equation] = sorted([*blocks, *lines], key=lambda piece: _place_of(files, piece))
+    pieces: list[Passage | DocumentEquation] = sorted([*blocks, *lines], key=lambda piece: _place_of(files, piece))
     manuscript = Manuscript((*heads.declare_axes(document, blocks, lines), *_lay_out(pieces)))
     text = "".join(part.text for part in manuscript.parts)
-    return Program(
+    return LanguageText(
         Source(note.name, text, manuscript.place), tuple(lines), tuple(statements), len(displayed_equations) - len(displayed)
     )
 
 
 # The left side must be a name that the equation before does not have: `y = … = …`.
-def _defines(equation: Equation, before: Equation | None) -> bool:
+def _defines(equation: DocumentEquation, before: DocumentEquation | None) -> bool:
     again = before is not None and before.formula is equation.formula and before.left is equation.left
     return not again and isinstance(equation.left.tree, Tensor | Name | NoneType)
 
 
-def _find_displayed(document: Document) -> Iterator[Equation]:
+def _find_displayed(document: Document) -> Iterator[DocumentEquation]:
     for section in document.sections:
         for formula in section.formulas:
             if formula.display and not is_specification(formula):
@@ -159,17 +159,17 @@ def _read_whole(formula: Formula) -> Passage:
     return join(text.source, [text.put("$$", 0), text, text.put("$$\n", -1)])
 
 
-def _place_of(files: list[Source], piece: Passage | Equation) -> tuple[int, int]:
-    span = (piece.left.text if isinstance(piece, Equation) else piece).span()
+def _place_of(files: list[Source], piece: Passage | DocumentEquation) -> tuple[int, int]:
+    span = (piece.left.text if isinstance(piece, DocumentEquation) else piece).span()
     return files.index(span.source), span.start
 
 
 # Equations are indented as the block above them asks for.
-def _lay_out(pieces: list[Passage | Equation]) -> Iterator[Passage]:
+def _lay_out(pieces: list[Passage | DocumentEquation]) -> Iterator[Passage]:
     indent = 0
-    for _, group in groupby(pieces, lambda piece: isinstance(piece, Equation)):
+    for _, group in groupby(pieces, lambda piece: isinstance(piece, DocumentEquation)):
         run = list(group)
-        for equation in _sort_equations([piece for piece in run if isinstance(piece, Equation)]):
+        for equation in _sort_equations([piece for piece in run if isinstance(piece, DocumentEquation)]):
             yield _write_line(equation, " " * indent)
         for block in (piece for piece in run if isinstance(piece, Passage)):
             yield block
@@ -184,7 +184,7 @@ def _find_indent(block: str) -> int:
 
 
 # A note may say "where m is …" after it uses m. Equations that change a value keep their order.
-def _sort_equations(equations: list[Equation]) -> Iterator[Equation]:
+def _sort_equations(equations: list[DocumentEquation]) -> Iterator[DocumentEquation]:
     rest = list(equations)
     while rest:
         late = {_name_of(equation) for equation in rest}
@@ -192,16 +192,16 @@ def _sort_equations(equations: list[Equation]) -> Iterator[Equation]:
         yield rest.pop(0 if any(one.rebinds for one in equations) else next(ready, 0))
 
 
-def _name_of(equation: Equation) -> str:
+def _name_of(equation: DocumentEquation) -> str:
     tree = equation.left.tree
     return tree.name if isinstance(tree, Tensor | Name) else ""
 
 
-def _reads(equation: Equation) -> set[str]:
+def _reads(equation: DocumentEquation) -> set[str]:
     return {node.name for node in equation.sides[-1].nodes if isinstance(node, Tensor)}
 
 
-def _write_line(equation: Equation, indent: str) -> Passage:
+def _write_line(equation: DocumentEquation, indent: str) -> Passage:
     left, right = (side.text for side in equation.sides)
     sign = "\\leftarrow" if equation.rebinds else "="
     around = (left.put(f"{indent}$$ ", 0), left.put(f" {sign} ", -1), right.put(" $$\n", -1))

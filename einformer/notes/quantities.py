@@ -373,7 +373,7 @@ def _count_kept(about: About) -> tuple[sympy.Expr]:
 _STATES = "bfloat16"
 
 
-def _is_chosen(about: About, held: engines.Held) -> bool:
+def _is_chosen(about: About, held: engines.KeptTensor) -> bool:
     return not about.only or ("states" if held.is_state else "positions") in about.only
 
 

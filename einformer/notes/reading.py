@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Source, Span
-from einformer.language.latex_reader import CASES, Mark, Row, marks, read_row
+from einformer.language.latex_reader import CASES, Mark, MarkedLine, marks, read_row
 from einformer.language.parser import Formulas
 from einformer.language.primitives import NAMES
-from einformer.language.tokens import Line, Token
+from einformer.language.tokens import LogicalLine, Token
 from einformer.language.tree import Apply, Expression, Index, Tensor
 from einformer.language.walk import subexpressions
 from einformer.notes.documents.macros import expand_macros
@@ -48,7 +48,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Equation:
+class DocumentEquation:
     """Two sides that are said to be equal, or a single side, which only contributes names."""
 
     formula: Formula
@@ -71,10 +71,10 @@ class Equation:
         return itertools.chain.from_iterable(side.nodes for side in self.sides)
 
 
-Told = dict[str, tuple[Formula, tuple[Equation, ...]]]
+Told = dict[str, tuple[Formula, tuple[DocumentEquation, ...]]]
 
 
-def read_equations(formula: Formula, macros: Mapping[str, Macro], memo: Told) -> Iterable[Equation]:
+def read_equations(formula: Formula, macros: Mapping[str, Macro], memo: Told) -> Iterable[DocumentEquation]:
     """Yields the equations of a formula in the order of the text, then its other tensors.
 
     `memo` holds the formulas that were read: notes write `$z_{bsd}$` on every page, and the same words are read once.
@@ -88,7 +88,7 @@ def read_equations(formula: Formula, macros: Mapping[str, Macro], memo: Told) ->
     return [_move_equation(equation, formula, places) for equation in known_equations]
 
 
-def _move_equation(equation: Equation, formula: Formula, places: Mapping[int, int]) -> Equation:
+def _move_equation(equation: DocumentEquation, formula: Formula, places: Mapping[int, int]) -> DocumentEquation:
     def move(side: Side) -> Side:
         whole, text = (
             Passage(formula.latex.source, part.text, tuple(places[place] for place in part.places))
@@ -96,16 +96,16 @@ def _move_equation(equation: Equation, formula: Formula, places: Mapping[int, in
         )
         return replace(side, whole=whole, text=text)
 
-    return Equation(formula, move(equation.left), equation.right and move(equation.right), equation.rebinds)
+    return DocumentEquation(formula, move(equation.left), equation.right and move(equation.right), equation.rebinds)
 
 
-def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[Equation]:
+def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[DocumentEquation]:
     text = shorten_blanks(expand_macros(formula.latex, macros))
     if "_" not in text.text and "=" not in text.text:
         return
     if is_too_deep(text.text):
         side = Side(text, text, None, "brackets nested too deep")
-        yield Equation(formula, side, side)
+        yield DocumentEquation(formula, side, side)
         return
     reader = _Formula(formula, rewrite_formula(text))
     before: Marks = []  # the left side, for rows that go on with `= …`
@@ -211,20 +211,20 @@ class _Formula:
         for row in rows:
             yield from filter(_holds, _cut(row, functools.partial(_find_end, frozenset(_find_columns(row))))[0])
 
-    def pairs(self, chain: _Chain) -> Iterator[Equation]:
+    def pairs(self, chain: _Chain) -> Iterator[DocumentEquation]:
         """Of a chain the first side that is read with each that follows."""
         chain = [(marks_of_side, sign) for marks_of_side, sign in chain if _holds(marks_of_side)]
         if not any(mark.text == "_" for marks_of_side, _ in chain for mark in marks_of_side):
             unread = [self.side(marks_of_side, read=False) for marks_of_side, _ in chain]
-            yield from (Equation(self.formula, *pair) for pair in itertools.pairwise(unread))
+            yield from (DocumentEquation(self.formula, *pair) for pair in itertools.pairwise(unread))
             return
         sides = [(self.side(marks_of_side), sign) for marks_of_side, sign in chain]
         if len(sides) == 1:
-            yield Equation(self.formula, sides[0][0])
+            yield DocumentEquation(self.formula, sides[0][0])
         left = sides[0][0]
         for (before, _), (side, sign) in itertools.pairwise(sides):
             respelled = is_respelled(before.tree, side.tree)
-            yield Equation(self.formula, before if respelled else left, side, sign not in ("=", "=="))
+            yield DocumentEquation(self.formula, before if respelled else left, side, sign not in ("=", "=="))
             left = side if left.tree is None or respelled else left
 
     def side(self, marks_of_side: Marks, read: bool = True) -> Side:
@@ -243,7 +243,7 @@ class _Formula:
         while marks_of_side and (marks_of_side[-1].is_space or marks_of_side[-1].text in _LAST):
             marks_of_side.pop()
         try:
-            return _Side(self.source, read_row(self.source, Row(0, marks_of_side))).side(), ""
+            return _Side(self.source, read_row(self.source, MarkedLine(0, marks_of_side))).side(), ""
         except EinformerError as error:
             return None, _reason_of(error)
 
@@ -274,7 +274,7 @@ def _drop_alignment(row: Marks) -> Iterator[Mark]:
 class _Side(Formulas):
     """The grammar of expressions, with the callables of the language and the functions of the author."""
 
-    def __init__(self, source: Source, line: Line) -> None:
+    def __init__(self, source: Source, line: LogicalLine) -> None:
         super().__init__(source, line, set(NAMES) | {token.text for token in line.tokens if token.text.endswith(OF_AUTHOR)})
 
     def side(self) -> Expression:

@@ -132,7 +132,7 @@ def _right_side(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReferenceRow:
     """An equation or a formula of a document, with its line, its line of PyTorch and its result."""
 
     document: str
@@ -157,7 +157,7 @@ class Row:
 
 
 @functools.cache
-def rows(document: str) -> tuple[Row, ...]:
+def rows(document: str) -> tuple[ReferenceRow, ...]:
     """Returns the equations of a document and its claims, with their verdicts, ordered by numbered sections."""
     return tuple(sorted((*_list_equations(document), *_list_formulas(document)), key=lambda row: _read_numbers(row.place)))
 
@@ -170,11 +170,11 @@ def _read_numbers(place: str) -> tuple[list[int], list[int]]:
     return numbers, [int(n) for n in re.findall(r"\d+", rest)] if numbered else []
 
 
-def _list_equations(document: str) -> Iterator[Row]:
+def _list_equations(document: str) -> Iterator[ReferenceRow]:
     for reference in references(document):
         result = reference.why or (reference.found[1] if reference.computed else "")
         emitted_place = str(reference.emitted or "")
-        yield Row(
+        yield ReferenceRow(
             document,
             reference.place,
             reference.says,
@@ -186,7 +186,7 @@ def _list_equations(document: str) -> Iterator[Row]:
         )
 
 
-def _list_formulas(document: str) -> Iterator[Row]:
+def _list_formulas(document: str) -> Iterator[ReferenceRow]:
     from einformer.notes import claims
 
     for claim in claims.claims():
@@ -195,14 +195,14 @@ def _list_formulas(document: str) -> Iterator[Row]:
 
 
 # If no count decides a claim, a test shows it, or a reason is given.
-def _make_row(document: str, verdict: claims.Verdict) -> Row:
+def _make_row(document: str, verdict: claims.Verdict) -> ReferenceRow:
     claim, tested = verdict.claim, verdict.claim.id in _read_data(document).get("tested", ())
     status = verdict.outcome if verdict.outcome != "not derived" else "a test" if tested else "nothing"
     result = verdict.derived if status in ("nothing", "does not hold", "contradicts itself") else ""
-    return Row(document, claim.place, f"{claim.says}: {claim.printed}", status, claim=claim.id, found=result)
+    return ReferenceRow(document, claim.place, f"{claim.says}: {claim.printed}", status, claim=claim.id, found=result)
 
 
-def summary(rows: Iterable[Row]) -> str:
+def summary(rows: Iterable[ReferenceRow]) -> str:
     """Counts the verdicts: `43 equations and formulas: 14 a line, 7 in other words`."""
     from einformer.notes import claims
 

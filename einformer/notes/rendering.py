@@ -12,7 +12,7 @@ from typing import Any
 
 from einformer.errors import fail
 from einformer.interpreters.latex import latex
-from einformer.interpreters.latex.formulas import Style
+from einformer.interpreters.latex.formulas import MatrixStyle
 from einformer.interpreters.latex.matrices import print_matrices
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
@@ -76,7 +76,7 @@ def print_latex(spec: Spec, convention: str, form: str | None = None, layer: str
             explicit, _ = check_spec(text)  # with the sums that a reader of one layer alone would have to know
             return latex(next(candidate for candidate in explicit.layers if candidate.name == layer))
         case "matrix":
-            return print_matrices(text, how or Style(), layer)
+            return print_matrices(text, how or MatrixStyle(), layer)
         case _:
             raise fail("E605", f"there is no form `{form}`", fix="`index` or `matrix`")
 

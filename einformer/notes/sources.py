@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Publication:
     """A document: authors, year, title, address, and the words for the places that our texts name.
 
     The places of a `document` are the places of its equations in `references/`.
@@ -41,14 +41,14 @@ class Source:
 
 
 @functools.cache
-def sources() -> Mapping[str, Source]:
+def sources() -> Mapping[str, Publication]:
     """Returns the documents by key.
 
     >>> sources()["rope"].url, sources()["rope"].places["3.4.2 eq 34"]
     ('https://arxiv.org/abs/2104.09864', 'the rotation without a matrix')
     """
     text = (pathlib.Path(__file__).parent / "sources.toml").read_text(encoding="utf-8")
-    return {key: Source(key, **row) for key, row in tomllib.loads(text).items()}
+    return {key: Publication(key, **row) for key, row in tomllib.loads(text).items()}
 
 
 def read_note(note: str) -> tuple[str, str]:

@@ -29,7 +29,7 @@ _QUANTITIES = {"S004-E3": ("scores", "t"), "S004-E1": ("weights", "w"), "S004-E2
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Quantity:
     """A quantity of the example: the printed value, and the computed values without the scale and with it."""
 
     erratum: str
@@ -39,7 +39,7 @@ class Step:
     scaled: str
 
 
-def list_steps() -> Iterator[Step]:
+def list_steps() -> Iterator[Quantity]:
     """Yields the quantities of the example in order.
 
     >>> for step in list_steps():
@@ -51,7 +51,7 @@ def list_steps() -> Iterator[Step]:
     rows = {row.id: row for row in errata()}
     unscaled, scaled = _compute(""), _compute(" / sqrt(H)")
     for name, (quantity, tensor) in _QUANTITIES.items():
-        yield Step(name, quantity, rows[name].printed, unscaled[tensor], scaled[tensor])
+        yield Quantity(name, quantity, rows[name].printed, unscaled[tensor], scaled[tensor])
 
 
 # Every tensor of the head, rounded as it is printed.

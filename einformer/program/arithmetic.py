@@ -34,7 +34,7 @@ from einformer.program.inequalities import (
     letters_of,
     simplified,
 )
-from einformer.program.lowering import Body as Lowered
+from einformer.program.lowering import Lowering as Lowered
 from einformer.program.operations import Function, Label, Line, Value
 
 _MOST_ATOMS = 100  # of a number, before it is some number
@@ -84,7 +84,7 @@ class Reader:
                 return _one(self.turn.get(letter) or Linear.index(letter))
             case op.Table(name, letter):
                 return _one(_element("table", name, (letter,)))
-            case op.Weight(name):
+            case op.StoredWeight(name):
                 return _one(_element("data", f"{self.function.name}.{name}", value.axes))
             case op.Spread(argument):
                 return self.numbers(argument)
@@ -249,7 +249,7 @@ class Reader:
         if value not in self.inside:
             parts = [*map(self.made_of, value.operands)]
             operation = value.operation
-            numeric = not isinstance(operation, op.Input | op.Weight | op.Reduce | op.Contract | op.Call | op.Recur)
+            numeric = not isinstance(operation, op.Input | op.StoredWeight | op.Reduce | op.Einsum | op.Call | op.Recur)
             own = {operation.letter} if isinstance(operation, op.Turn) else set[str]()
             self.inside[value] = numeric and all(part for part, _ in parts), frozenset(own).union(*(part for _, part in parts))
         return self.inside[value]

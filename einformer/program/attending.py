@@ -12,13 +12,13 @@ from einformer.program.kernels import Attention
 from einformer.program.matching import split_sum
 from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
 from einformer.program.orders import MANY, estimate_size, order_pairs
-from einformer.program.rewrite import Rewriting, Scope, walk
+from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell, spell_factors
 
 
 def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, str]]:
     """The sums that an attention computes, with the value that it gives, and the letter of its keys where a sink is one."""
-    scope, sums = Scope.of(function, legend, trained), dict[Value, tuple[Value, str]]()
+    scope, sums = FunctionScope.of(function, legend, trained), dict[Value, tuple[Value, str]]()
     attending = Attending(scope, time)
 
     def look(value: Value) -> Value:
@@ -28,7 +28,7 @@ def find_attended(function: Function, legend: Legend, trained: frozenset[str], t
                 over = kernel.operation.over
                 for inner in walk(value, closed={*scope.walk_leaves(kernel)}):
                     match inner.operation:
-                        case op.Contract(letters) if over in (*letters, *inner.axes):
+                        case op.Einsum(letters) if over in (*letters, *inner.axes):
                             sums[inner] = value, over if kernel.operation.sink is not None else ""
         return value
 
@@ -47,7 +47,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class QueryKey:
     """The query and the key of scores, the letters of their features, and their scale."""
 
     query: Value
@@ -65,14 +65,14 @@ class Pair:
 class Attending:
     """Looks for attention in one scope of a model whose positions have the letter `time`."""
 
-    scope: Scope
+    scope: FunctionScope
     time: str
     steps: bool = False  # one position is computed at a time, the others are kept
     sinks: bool = False  # only attention with a sink, whose scores are read twice
 
     def read_attention(self, value: Value) -> Value | None:
         """A value as an attention, which includes the equations before it that nothing else reads."""
-        kernel = self.read_kernel(value) if isinstance(value.operation, op.Contract) else None
+        kernel = self.read_kernel(value) if isinstance(value.operation, op.Einsum) else None
         if kernel is not None or self.steps or "lse" not in self.scope.operators:  # a step would copy all keys, to add one
             return kernel
         sinking = replace(self, sinks=True)
@@ -112,7 +112,7 @@ class Attending:
                 product = self.read_product(value, "Sm")
                 split = split_sum(product, lambda inner: self.opens(inner) and self.has(inner, "Sm"))
                 around, _, total = split or (around, value, total)
-        if not isinstance(total, op.Contract) or not self.has(value, "Sm"):
+        if not isinstance(total, op.Einsum) or not self.has(value, "Sm"):
             return Term(), frozenset()
         inside = self.take_apart(multiply(total.factors), "Sm")
         return inside[0].times(around) if len(inside) == 1 else Term(), frozenset(total.letters)
@@ -266,7 +266,7 @@ class Attending:
         factors = [whole, *plain, *([] if left else tensors)]
         return multiply(factors)
 
-    def read_pair(self, scores: Scores, over: str) -> Pair | None:
+    def read_pair(self, scores: Scores, over: str) -> QueryKey | None:
         """The query and the key of scores, once the factors between are multiplied to one of them, where that is less work."""
         sides = spell_factors(scores.factors)
         while len(sides) > 2:
@@ -281,7 +281,7 @@ class Attending:
         own = set(query.axes) - set(key.axes)
         if not plain or not features or not any(self.runs(letter, over) for letter in own):
             return None
-        return Pair(query, key, features, scores.scale)
+        return QueryKey(query, key, features, scores.scale)
 
     def runs(self, letter: str, over: str) -> bool:
         """Can a letter be the position of queries: is it over the axis of the keys, or over one whose length is open?"""
@@ -332,7 +332,7 @@ class Attending:
         same = axis_of(position) == axis_of(over) and position == axis_of(position)
         return same and self.scope.values.is_causal(mask, position, over)
 
-    def share_scale(self, products: list[Pair]) -> tuple[list[Pair], Value | None]:
+    def share_scale(self, products: list[QueryKey]) -> tuple[list[QueryKey], Value | None]:
         """The scale of scores as a number of Python, or in the queries; None where a kernel has it by itself."""
         scale, features = products[0].scale, products[0].features
         alike = all((pair.scale.number, pair.scale.product) == (scale.number, scale.product) for pair in products)
@@ -349,7 +349,7 @@ class Attending:
 
     def find_refusal(self, value: Value) -> tuple[str, str] | None:
         """The letter of the keys, and why a value is not an attention; None where there is no softmax of scores."""
-        if not isinstance(value.operation, op.Contract):
+        if not isinstance(value.operation, op.Einsum):
             return None
         summed = set(value.operation.letters)
         for factor in self.walk_factors(value):
@@ -365,7 +365,7 @@ class Attending:
         """The factors of the terms of a value, those of sums among them too."""
         for factor in (factor for term in self.scope.read(value) for factor in term.powers):
             match factor.value.operation:
-                case op.Contract(_, factors):
+                case op.Einsum(_, factors):
                     yield from (inner for term in self.scope.read(multiply(factors)) for inner in term.powers)
                 case _:
                     yield factor
@@ -392,7 +392,7 @@ class Attending:
 
 def _name_operator(value: Value) -> str:
     match value.operation:
-        case op.Contract():
+        case op.Einsum():
             return "sum"
         case op.Reduce(name):
             return name

@@ -14,7 +14,7 @@ from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.kernels import Chunked
 from einformer.program.operations import Axes, Function, Line, Turns, Value, add, multiply
-from einformer.program.rewrite import Rewriting, Scope, walk
+from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import ONE, Term, Terms, identity, spell
 
 
@@ -38,11 +38,11 @@ class Chunk:
 class Chunking:
     """Looks for sums over the state of a recurrence in one scope."""
 
-    scope: Scope
+    scope: FunctionScope
     loops: dict[Value, tuple[str, ...]]  # around each recurrence
 
     @classmethod
-    def of(cls, scope: Scope, function: Function, steps: bool = False) -> Chunking:
+    def of(cls, scope: FunctionScope, function: Function, steps: bool = False) -> Chunking:
         """Looks in a function; in one for `steps` of decoding, which keeps the state, for none."""
         return cls(scope, {} if steps else dict(_list_recurrences(function.lines, ())))
 
@@ -62,7 +62,7 @@ class Chunking:
 
     def find(self, value: Value) -> tuple[Chunk, Chunked] | str | None:
         """The recurrence that a sum reads, and its kernel; or why there is none."""
-        if not isinstance(value.operation, op.Contract) or not self.loops:
+        if not isinstance(value.operation, op.Einsum) or not self.loops:
             return None
         summed, inside = value.operation.letters, self.scope.read(multiply(value.operation.factors))
         for factor, power in inside[0].powers.items() if len(inside) == 1 else ():
@@ -126,7 +126,7 @@ class Chunking:
         """What the state of the position before is multiplied by in a sum over its own letters; one where it stands alone."""
         if self.read_renamed(value, recur) == {}:
             return Term()
-        if not isinstance(value.operation, op.Contract):
+        if not isinstance(value.operation, op.Einsum):
             return None
         inside = self.scope.read(multiply(value.operation.factors))
         for factor, power in inside[0].powers.items() if len(inside) == 1 else ():
@@ -192,7 +192,7 @@ class Chunking:
                 return _rename(argument, letters) if whole else op.gather(argument, slots, value.span, conditions)
             case op.Map(function, arguments) if function != "Dr":
                 return op.map_values(function, arguments, value.span)
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return op.contract(letters, factors, value.span)
             case op.View(argument, old, new):
                 return replace(
@@ -206,7 +206,7 @@ class Chunking:
 
 def find_chunks(function: Function, legend: Legend, trained: frozenset[str]) -> dict[Value, tuple[Chunk, Chunked]]:
     """The sums of a function that read a recurrence by chunks."""
-    scope, chunks = Scope.of(function, legend, trained), dict[Value, tuple[Chunk, Chunked]]()
+    scope, chunks = FunctionScope.of(function, legend, trained), dict[Value, tuple[Chunk, Chunked]]()
     chunking = Chunking.of(scope, function)
 
     def look(value: Value) -> Value:

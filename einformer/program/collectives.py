@@ -25,7 +25,7 @@ from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 from einformer.program import operations as op
-from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
+from einformer.program.kernels import PAIR, Gathered, LinearMap, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
 from einformer.program.rewrite import Rewriting, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import Sharding, clash, is_own, is_size, own, refuse_unused
@@ -230,7 +230,7 @@ def _find_moving(function: Function, fixed: set[str]) -> set[Value]:
     still = {line.value for line in (*function.inputs, *function.weights) if line.name in fixed}
     moving = set[Value]()
     for value in walk_values(function):
-        source = isinstance(value.operation, op.Input | op.Weight | op.Call) and value not in still
+        source = isinstance(value.operation, op.Input | op.StoredWeight | op.Call) and value not in still
         if value.kind == "tensor" and is_smooth(value.operation) and (source or moving.intersection(value.operands)):
             moving.add(value)
     return moving
@@ -273,7 +273,9 @@ class ForRank(Rewriting):
         self.new |= {line.value: line.value for line in function.inputs}
         self.new |= {value: self.split_between(value) for value in streams}
         for each in carried:  # what is there before a loop, and is whole, stays whole in it
-            whole = each.before is not None and (isinstance(each.before.operation, op.Weight) or self.is_whole(each.before))
+            whole = each.before is not None and (
+                isinstance(each.before.operation, op.StoredWeight) or self.is_whole(each.before)
+            )
             self.new |= {value: self.split_between(value, not whole) for value in (each.within, each.after)}
         self.moving |= {self.new[value] for value in moving}
         for line in (*function.inputs, *function.weights):
@@ -282,7 +284,7 @@ class ForRank(Rewriting):
 
     def rewrite_equation(self, line: Line) -> Line:
         """A line of an equation; the model returns no parts, and no turn of a loop hands parts to the next."""
-        stored = line.value.operation == op.Weight(line.name)
+        stored = line.value.operation == op.StoredWeight(line.name)
         returns = self.is_model and not stored and (line.equation is None or line.equation.relation == "return")
         standing, value = line.value in self.new, self.rewrite_canonical(line.value)
         if line.version in self.kept:
@@ -438,7 +440,9 @@ class ForRank(Rewriting):
         new = Value(replace_operands(operation, lambda value: self.vary(value, over)), axes, old.kind, old.span)
         if parts:
             self.parts[new] = parts
-        source = isinstance(operation, op.Weight | op.Call | op.Input) and getattr(operation, "name", "") not in self.fixed
+        source = (
+            isinstance(operation, op.StoredWeight | op.Call | op.Input) and getattr(operation, "name", "") not in self.fixed
+        )
         if new.kind == "tensor" and is_smooth(operation) and (source or self.moving.intersection(new.operands)):
             self.moving.add(new)
         return new
@@ -486,11 +490,11 @@ class ForRank(Rewriting):
                 return self.quotient(old, self.rewrite(top), self.settle(self.rewrite(bottom)))
             case op.Map("where", arms):
                 return self.where(old, *map(self.rewrite, arms))
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return self.contract(old, map(self.rewrite, factors), letters)
-            case op.Weight():
+            case op.StoredWeight():
                 return self.make(old, old.operation, self.sharding.place_weight(old.axes))
-            case Linear(argument, (weight,), (), (columns,), pairs=Value() as pairs, experts=(letter,)) as kernel:
+            case LinearMap(argument, (weight,), (), (columns,), pairs=Value() as pairs, experts=(letter,)) as kernel:
                 matrix, pairs = self.rewrite_canonical(weight), self.rewrite(pairs)
                 if own(letter) in matrix.axes:
                     pairs, letter = self.send(pairs, letter), own(letter)
@@ -600,7 +604,7 @@ class ForRank(Rewriting):
 
     def contract(self, old: Value, factors: Iterable[Value], letters: Axes) -> Value:
         """A sum of products."""
-        return self.product(old, factors, lambda *new: op.Contract(letters, new), letters)
+        return self.product(old, factors, lambda *new: op.Einsum(letters, new), letters)
 
     def product(
         self, old: Value, values: Iterable[Value], build: Callable[..., op.Operation], summed: Axes = (), experts: Axes = ()
@@ -823,7 +827,7 @@ def is_along(operation: op.Operation, letter: str) -> bool:
     match operation:
         case op.Map() | op.Spread():
             return True
-        case op.Reduce(_, letters) | op.Contract(letters):
+        case op.Reduce(_, letters) | op.Einsum(letters):
             return letter not in letters
         case op.View(_, old, new):
             return all(one == other == (letter,) for one, other in zip(old, new, strict=True) if letter in (*one, *other))

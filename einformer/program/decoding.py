@@ -538,7 +538,7 @@ def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str,
 
 
 def _looks(e: op.Operation, functions: Mapping[str, Function], time: str) -> bool:
-    over = isinstance(e, op.Reduce | op.Contract) and time in e.letters
+    over = isinstance(e, op.Reduce | op.Einsum) and time in e.letters
     return over or (isinstance(e, op.Recur) and e.letter == time) or _continues(e, functions)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from einformer.language.primitives import CONDITIONS
 from einformer.program import operations as op
-from einformer.program.kernels import PAIR, Gathered, Linear, Picked, Routed
+from einformer.program.kernels import PAIR, Gathered, LinearMap, Picked, Routed
 from einformer.program.matching import put_heads_first
 from einformer.program.needs import Choice, Flow, Flows
 from einformer.program.operations import Axes, Function, Line, Turns, Value, multiply, replace_operands, unite_axes
@@ -53,7 +53,7 @@ class Routing:
     def is_picked(self, value: Value) -> bool:
         """Is a value computed whole, so that its numbers for the pairs are picked?"""
         whole = value in self.names and value not in self.tensors
-        stands = not isinstance(value.operation, op.Map | op.Contract | op.Reduce | op.Spread | op.Call)
+        stands = not isinstance(value.operation, op.Map | op.Einsum | op.Reduce | op.Spread | op.Call)
         return value is self.weight or self.letter not in value.axes or whole or stands
 
     def find_paired(self) -> set[Value]:
@@ -89,9 +89,9 @@ class Routing:
         operation = replace_operands(value.operation, self.pair)
         return replace(value, operation=operation, axes=(PAIR, *rest))
 
-    def group(self, value: Value) -> tuple[Linear, list[Value]] | None:
+    def group(self, value: Value) -> tuple[LinearMap, list[Value]] | None:
         """The product by expert that a value is, and the factors around it: one factor is a matrix for each expert."""
-        if not isinstance(value.operation, op.Contract) or len(value.operation.factors) < 2:
+        if not isinstance(value.operation, op.Einsum) or len(value.operation.factors) < 2:
             return None
         summed, factors = set(value.operation.letters), value.operation.factors
         having, around = [f for f in factors if summed & set(f.axes)], [f for f in factors if not summed & set(f.axes)]
@@ -103,7 +103,7 @@ class Routing:
             if rest and apart and own and own <= {*self.rows, self.letter} and alike:
                 columns = put_heads_first(tuple(letter for letter in weight.axes if letter in summed))
                 x = multiply(rest)
-                return Linear(x, (weight,), (), (columns,), (put_heads_first(apart),), (self.letter,), self.pairs), around
+                return LinearMap(x, (weight,), (), (columns,), (put_heads_first(apart),), (self.letter,), self.pairs), around
         return None
 
     def fits(self, value: Value) -> bool:
@@ -111,7 +111,7 @@ class Routing:
         if self.is_picked(value):
             return True
         operation = value.operation
-        bound = set(operation.letters) if isinstance(operation, op.Contract | op.Reduce) else set[str]()
+        bound = set(operation.letters) if isinstance(operation, op.Einsum | op.Reduce) else set[str]()
         if isinstance(operation, op.Call) or {self.letter, *self.rows} & bound:
             return False
         if (map_ := self.group(value)) is not None:
@@ -125,7 +125,7 @@ class Routing:
 
     def sum_inside(self, value: Value) -> Value:
         """The terms of a sum over pairs: the sum over its other letters."""
-        assert isinstance(value.operation, op.Contract)
+        assert isinstance(value.operation, op.Einsum)
         rest = tuple(letter for letter in value.operation.letters if letter != self.letter)
         axes = tuple(letter for letter in unite_axes(value.operation.factors) if letter not in rest)
         if rest:
@@ -178,12 +178,12 @@ def find_routing(function: Function, flow: Flow) -> Routing | None:
     return None
 
 
-def _walk_sums(function: Function) -> Iterator[tuple[int, Value, op.Contract]]:
+def _walk_sums(function: Function) -> Iterator[tuple[int, Value, op.Einsum]]:
     """The sums of a function, each with the number of its line, in order."""
     seen = set[Value]()
     for place, line in enumerate(walk_lines(function.lines)):
         new = [value for value in walk(line.value, closed=seen) if value not in seen][::-1]
-        yield from ((place, value, value.operation) for value in new if isinstance(value.operation, op.Contract))
+        yield from ((place, value, value.operation) for value in new if isinstance(value.operation, op.Einsum))
         seen.update(new)
 
 
@@ -205,7 +205,7 @@ def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
         return None
     if set(value.axes) == choice.letters:
         return value
-    inside = value.operands if isinstance(value.operation, op.Map | op.Reduce | op.Contract) else ()
+    inside = value.operands if isinstance(value.operation, op.Map | op.Reduce | op.Einsum) else ()
     return next((weight for operand in inside if (weight := _find_weight(operand, choice, flow)) is not None), None)
 
 

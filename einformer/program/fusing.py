@@ -19,7 +19,7 @@ from einformer.program.chunks import Chunking
 from einformer.program.collectives import Version, drop_gradients, shard
 from einformer.program.experts import find_routings
 from einformer.program.inequalities import OPPOSITE
-from einformer.program.kernels import JOINT, Chunked, Linear, Part, Taken
+from einformer.program.kernels import JOINT, Chunked, LinearMap, Part, Taken
 from einformer.program.lowering import find_time
 from einformer.program.matching import (
     explain_linear,
@@ -33,7 +33,7 @@ from einformer.program.matching import (
 from einformer.program.needs import Flows
 from einformer.program.operations import Function, Line, Value, map_values
 from einformer.program.passing import raise_constants, sink_masks
-from einformer.program.rewrite import Rewriting, Scope, count_reads, find_differentiated, prune
+from einformer.program.rewrite import FunctionScope, Rewriting, count_reads, find_differentiated, prune
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Values
 
@@ -85,7 +85,7 @@ def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str,
 
     With `steps` it computes a position at a time, and finds the keys of others in a cache.
     """
-    scope = Scope.of(function, legend, trained)
+    scope = FunctionScope.of(function, legend, trained)
     fusing = _Fusing(scope=scope, attending=Attending(scope, time, steps), chunking=Chunking.of(scope, function, steps))
     return merge_maps(prune(fusing.rewrite_function(function), Taken()), scope)
 
@@ -94,7 +94,7 @@ def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str,
 class _Fusing(Rewriting):
     """The rewrite of one function."""
 
-    scope: Scope = field(kw_only=True)
+    scope: FunctionScope = field(kw_only=True)
     attending: Attending = field(kw_only=True)
     chunking: Chunking = field(kw_only=True)
     notes: list[str] = field(default_factory=list)  # why the values of this line are no kernels
@@ -138,7 +138,7 @@ class _Fusing(Rewriting):
 # ------------------------------------------------------------------------------------------------------ several maps
 
 
-def merge_maps(function: Function, scope: Scope) -> Function:
+def merge_maps(function: Function, scope: FunctionScope) -> Function:
     """A function in which the maps of one input are one product of which each is a part; what only chooses learns nothing."""
     reads, values, parts = count_reads(function), Values(scope.values.legend), dict[Value, Value]()
     differentiated = find_differentiated(function)
@@ -152,22 +152,22 @@ def merge_maps(function: Function, scope: Scope) -> Function:
     return Rewriting(lambda value: parts.get(value, value), descending=True).rewrite_function(function)
 
 
-def _is_single(value: Value, scope: Scope, reads: Counter[Value]) -> bool:
+def _is_single(value: Value, scope: FunctionScope, reads: Counter[Value]) -> bool:
     """Is a weight a parameter of its own that is read once only, so that it may lie as that reading wants it?"""
     weight = find_weight(value, scope)
-    return weight is not None and isinstance(weight.operation, op.Weight) and reads[weight] == 1
+    return weight is not None and isinstance(weight.operation, op.StoredWeight) and reads[weight] == 1
 
 
-def walk_maps(value: Value, scope: Scope, top: bool = True) -> Iterator[tuple[Value, Linear]]:
+def walk_maps(value: Value, scope: FunctionScope, top: bool = True) -> Iterator[tuple[Value, LinearMap]]:
     """The linear maps in a line, the outermost first; those in the step of a recurrence stay apart, as in decoding."""
     if top or value not in scope.names:
-        if isinstance(value.operation, Linear):
+        if isinstance(value.operation, LinearMap):
             yield value, value.operation
         for operand in value.operands[:1] if isinstance(value.operation, Chunked) else value.operands:
             yield from walk_maps(operand, scope, False)
 
 
-def _identify_input(kernel: Linear, values: Values) -> object:
+def _identify_input(kernel: LinearMap, values: Values) -> object:
     """The identity of the input of a map: its value, and the axes that are summed, whatever their primes."""
     places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(kernel.columns[0])}
     x = values.relettered(kernel.argument, places)
@@ -175,9 +175,9 @@ def _identify_input(kernel: Linear, values: Values) -> object:
     return meaning, tuple(map(axis_of, kernel.columns[0])), kernel.experts, not kernel.biases
 
 
-def join(group: Sequence[Value], scope: Scope, names_in_use: set[str]) -> dict[Value, Value]:
+def join(group: Sequence[Value], scope: FunctionScope, names_in_use: set[str]) -> dict[Value, Value]:
     """Each of several maps as a part of one; alone where the name is not free: `QK` may be a weight beside `Q` and `K`."""
-    kernels = [value.operation for value in group if isinstance(value.operation, Linear)]
+    kernels = [value.operation for value in group if isinstance(value.operation, LinearMap)]
     weights, biases = tuple(k.weights[0] for k in kernels), tuple(bias for k in kernels for bias in k.biases)
     names = [name_joint(some, scope) for some in (weights, biases) if some]
     if len(kernels) < 2 or {*names} & names_in_use or len({*names}) < len(names):
@@ -190,7 +190,7 @@ def join(group: Sequence[Value], scope: Scope, names_in_use: set[str]) -> dict[V
     return {old: Value(Part(whole, k), rest + kernels[k].rows[0], "tensor", old.span) for k, old in enumerate(group)}
 
 
-def name_joint(weights: Sequence[Value], scope: Scope) -> str:
+def name_joint(weights: Sequence[Value], scope: FunctionScope) -> str:
     """`QKV` holds `Q`, `K` and `V`."""
     return "".join(key(scope.names[weight]) for value in weights if (weight := find_weight(value, scope)) is not None)
 
@@ -208,11 +208,11 @@ _NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 
 
 def turn_conditions(function: Function, legend: Legend) -> Function:
     """A function with its conditions turned round, inner choices first."""
-    scope = Scope.of(function, legend)
+    scope = FunctionScope.of(function, legend)
     return Rewriting(functools.partial(_turn, scope), scope=scope).rewrite_function(function)
 
 
-def _turn(scope: Scope, value: Value) -> Value:
+def _turn(scope: FunctionScope, value: Value) -> Value:
     match value.operation:
         case op.Map("where", (condition, then, otherwise)):
             condition = _settle(condition, scope)
@@ -231,7 +231,7 @@ def _turn(scope: Scope, value: Value) -> Value:
             return value
 
 
-def _settle(value: Value, scope: Scope) -> Value:
+def _settle(value: Value, scope: FunctionScope) -> Value:
     """The condition c that a comparison repeats: `where(c, 1, 0) == 1` is c."""
     match value.operation:
         case op.Map("and" | "or" as name, arguments):
@@ -267,5 +267,5 @@ def _is_not(value: Value) -> bool:
 
 def _is_numeric(value: Value) -> bool:
     """Can a condition be asked everywhere, with no slot that might lie outside of its axis?"""
-    tensors = (op.Gather, op.View, op.Input, op.Weight, op.Call)
+    tensors = (op.Gather, op.View, op.Input, op.StoredWeight, op.Call)
     return not isinstance(value.operation, tensors) and all(map(_is_numeric, value.operands))

@@ -82,13 +82,13 @@ def kept(spec: Spec, name: str, legend: Legend) -> tuple[Entry[int], ...]:
 
     Each layer keeps its own, and all that it sees equally far. Raises EinformerError E508, E601.
     """
-    return together(_Plan(*_followed(spec, name, legend, letters=False), _in_numbers, 1).entries())
+    return together(_Keeping(*_followed(spec, name, legend, letters=False), _in_numbers, 1).entries())
 
 
 def kept_in_letters(spec: Spec, name: str, legend: Legend) -> tuple[Entry[Expression], ...]:
     """The same for all sizes: how far back is a number of the legend. Raises EinformerError E508, E607."""
     one: Expression = Number(1)
-    entries = together(_Plan(*_followed(spec, name, legend, letters=True), _in_letters, one).entries())
+    entries = together(_Keeping(*_followed(spec, name, legend, letters=True), _in_letters, one).entries())
     for entry in entries:
         around = entry.sites[:-1] if entry.loops and entry.kind == "visible" else entry.sites
         letters = {letter for site in around for letter, _ in site.loops}
@@ -147,7 +147,7 @@ class Reach(Generic[Limit]):
 
 
 @dataclass(slots=True)
-class _Plan(Generic[Limit]):
+class _Keeping(Generic[Limit]):
     """The entries of a model. `reach` has each anchor that is kept, `followed` the bodies whose reads are in it.
 
     `limits` are the numbers that bound how far back a read is in each case.

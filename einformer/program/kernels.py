@@ -32,7 +32,7 @@ class Norm(Rewritten):
 
 
 @dataclass(frozen=True, slots=True)
-class Linear(Rewritten):
+class LinearMap(Rewritten):
     """`sum_I (x W) + bias`: the columns of W are the letters I, its rows are its outputs. Several weights are one matrix,
     each under letters of its own; the columns of the first are those of x.
 

@@ -27,7 +27,7 @@ class _Listing:
     count: int = 0
 
     def list_function(self, function: Function) -> Iterator[str]:
-        declared = [*function.inputs, *(w for w in function.weights if w.value.operation == op.Weight(w.name))]
+        declared = [*function.inputs, *(w for w in function.weights if w.value.operation == op.StoredWeight(w.name))]
         self.names |= {line.value: spell_line(line) for line in declared}
         inputs = ", ".join(map(spell_line, function.inputs))
         yield f"{function.name}({inputs}) -> {spell_line(function.output)}"
@@ -87,7 +87,7 @@ class _Listing:
 
     def spell_operation(self, operation: op.Operation) -> str:
         match operation:
-            case op.Input(name) | op.Weight(name) | op.Table(name):
+            case op.Input(name) | op.StoredWeight(name) | op.Table(name):
                 return name
             case op.Constant(value):
                 return str(value)
@@ -101,7 +101,7 @@ class _Listing:
                 return f"{function}({self.spell_all(arguments)})"
             case op.Reduce(operator, letters, argument, counts):
                 return f"{operator} over {' '.join(letters)}: {self.spell_all([*counts, argument])}"
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return f"contract {' '.join(letters)}: {self.spell_all(factors)}"
             case op.View(argument, old, new):
                 return f"view {self.spell(argument)}: {_spell_labels(old)} as {_spell_labels(new)}"

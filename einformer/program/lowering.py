@@ -15,7 +15,7 @@ from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.scope import factors_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import Guards, Numbers, Whole, split_condition
+from einformer.language.slots import Guards, IndexNumbers, Whole, split_condition
 from einformer.language.specialise import specialise
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, subexpressions
@@ -51,11 +51,11 @@ def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, F
     return {name: body.lower_layer() for name, body in list_bodies(spec, legend, run).items()}
 
 
-def list_bodies(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Body]:
+def list_bodies(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Lowering]:
     """The layers of a spec, each as it is lowered."""
     layers, time, wholes = {layer.name: layer for layer in spec.layers}, find_time(spec), dict[str, Whole]()
     wholes |= {layer.name: Whole(layer, layers, legend, wholes) for layer in spec.layers}
-    return {layer.name: Body(layer, layers, legend, time, wholes, run) for layer in spec.layers}
+    return {layer.name: Lowering(layer, layers, legend, time, wholes, run) for layer in spec.layers}
 
 
 def find_time(spec: Spec) -> str:
@@ -64,7 +64,7 @@ def find_time(spec: Spec) -> str:
 
 
 @dataclass(slots=True)
-class Body:
+class Lowering:
     """One layer being lowered: the value of each name at this line, which letters stand still, which branches are around.
 
     Inside an expression another body with the same names has other letters that stand still, or other branches around.
@@ -85,7 +85,7 @@ class Body:
     branches: tuple[tuple[Value, bool], ...] = ()
     guards: Guards = ()  # the conditions of the branches as they are written
     bare: frozenset[str] = frozenset()  # the names of tensors without a subscript: others are sizes and scalars
-    known: list[Numbers] = field(default_factory=list)  # of the numbers of indices, once that is asked
+    known: list[IndexNumbers] = field(default_factory=list)  # of the numbers of indices, once that is asked
 
     def lower_layer(self) -> Function:
         """The layer: its inputs, its weights, its lines."""
@@ -103,7 +103,7 @@ class Body:
         inputs = tuple(self.names.values())
         for weight in stored:
             if weight.default is None or weight.optional:
-                value = Value(op.Weight(weight.name), tuple(i.letter for i in weight.indices), "tensor", weight.span)
+                value = Value(op.StoredWeight(weight.name), tuple(i.letter for i in weight.indices), "tensor", weight.span)
                 self.weights[weight.name] = Line(weight.name, value, tuple((letter,) for letter in value.axes))
         lines = self.lower_statements(self.layer.body)
         left, line = self.layer.output, self.names[self.layer.output.name]
@@ -305,10 +305,10 @@ class Body:
         return self.numbers.strays(slot, length, self.guards, timed)[1]
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> IndexNumbers:
         """The known facts about the numbers of indices."""
         if not self.known:
-            self.known.append(Numbers.of(self.layer, self.legend, frozenset([self.time])))
+            self.known.append(IndexNumbers.of(self.layer, self.legend, frozenset([self.time])))
         return self.known[0]
 
     def lower_slot(self, slot: Expression) -> Value:
@@ -333,7 +333,7 @@ class Body:
         """The arguments of a function; dropout has its probability from the legend where none is said."""
         return (*e.arguments, Name("p")) if e.name == "Dr" and len(e.arguments) == 1 else e.arguments
 
-    def run_over(self, letters: Iterable[str], f: Callable[[Body], Value]) -> Value:
+    def run_over(self, letters: Iterable[str], f: Callable[[Lowering], Value]) -> Value:
         """f, in which these letters run, also those that stand still here: what is left of these is read where they stand."""
         value = f(replace(self, still=self.still.difference(letters)))
         if self.still.isdisjoint(value.axes):
@@ -399,7 +399,7 @@ def find_recurrence(equation: Equation) -> str | None:
     return None
 
 
-def _measure_back(numbers: Numbers, slot: Expression, letter: str) -> int:
+def _measure_back(numbers: IndexNumbers, slot: Expression, letter: str) -> int:
     """How many positions back a slot is at most: 1 of `(s - 1)`; 0 where that is not a fixed number."""
     letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
     ranges = [numbers.numbers(x, None) for x in letters]

@@ -9,10 +9,10 @@ from dataclasses import replace
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
-from einformer.program.kernels import CrossEntropy, Linear, Norm, Reversed
+from einformer.program.kernels import CrossEntropy, LinearMap, Norm, Reversed
 from einformer.program.operations import Axes, Function, Value, add, contract, join_labels, map_values, multiply
 from einformer.program.orders import estimate_size, order_pairs
-from einformer.program.rewrite import Rewriting, Scope, walk
+from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import HALF, ONE, Factor, Term, Terms, identity, spell, spell_factors
 
 Read = Callable[[Value], Terms]  # the terms of a value, with some names in it opened
@@ -22,7 +22,7 @@ Read = Callable[[Value], Terms]  # the terms of a value, with some names in it o
 
 def find_norms(function: Function, legend: Legend) -> dict[Value, Norm]:
     """The values of a function that are norms. Nothing else reads the values inside a norm."""
-    scope, norms = Scope.of(function, legend), dict[Value, Norm]()
+    scope, norms = FunctionScope.of(function, legend), dict[Value, Norm]()
 
     def look(value: Value) -> Value:
         if (norm := read_norm(value, scope)) is not None:
@@ -33,7 +33,7 @@ def find_norms(function: Function, legend: Legend) -> dict[Value, Norm]:
     return norms
 
 
-def read_norm(value: Value, scope: Scope) -> Norm | None:
+def read_norm(value: Value, scope: FunctionScope) -> Norm | None:
     """The norm that a value is: `γ x / sqrt(mean_d x^2 + ε)`, or `γ (x - mean_d x) / sqrt(var_d x + ε) + β`."""
     match value.operation:
         case op.Map("+", (first, second)):
@@ -50,7 +50,7 @@ def read_norm(value: Value, scope: Scope) -> Norm | None:
     return None
 
 
-def explain_norm(value: Value, scope: Scope) -> str:
+def explain_norm(value: Value, scope: FunctionScope) -> str:
     """Why a product that divides by the root of a mean square is not one norm; empty where a value is no such product."""
     read = functools.partial(scope.read, opens=scope.is_computed)
     terms = read(value) if isinstance(value.operation, op.Map) and _has_root(value, scope) else ()
@@ -63,7 +63,7 @@ def explain_norm(value: Value, scope: Scope) -> str:
     return several if _read_product(read, value, scope) else "its factors are not the vector of the mean square and a gain"
 
 
-def _has_root(value: Value, scope: Scope) -> bool:
+def _has_root(value: Value, scope: FunctionScope) -> bool:
     match value.operation:
         case op.Map("^" | "sqrt"):
             return True
@@ -73,7 +73,7 @@ def _has_root(value: Value, scope: Scope) -> bool:
             return False
 
 
-def _read_product(read: Read, value: Value, scope: Scope) -> Norm | None:
+def _read_product(read: Read, value: Value, scope: FunctionScope) -> Norm | None:
     """The norm that a product is: it divides by one root, and the root measures the dividend."""
     terms = read(value)
     roots = [factor for factor, power in terms[0].powers.items() if power == -HALF] if len(terms) == 1 else []
@@ -94,8 +94,8 @@ def _read_product(read: Read, value: Value, scope: Scope) -> Norm | None:
 def _read_measured(terms: Terms, read: Read) -> tuple[Term, str, Value] | None:
     """The vector whose mean square a root is of, the letter of the mean, and the number that is added."""
     for mean, epsilon in (terms, terms[::-1]) if len(terms) == 2 else ():
-        match [factor.value for factor in mean.powers if isinstance(factor.value.operation, op.Contract)]:
-            case [Value(operation=op.Contract((letter,), factors), axes=axes)]:
+        match [factor.value for factor in mean.powers if isinstance(factor.value.operation, op.Einsum)]:
+            case [Value(operation=op.Einsum((letter,), factors), axes=axes)]:
                 inside = multiply(factors)
                 squares, same = read(inside), read(Value(op.Reduce("mean", (letter,), inside), axes))
                 plain = all(factor.value.plain for factor in epsilon.powers)
@@ -104,7 +104,9 @@ def _read_measured(terms: Terms, read: Read) -> tuple[Term, str, Value] | None:
     return None
 
 
-def _move_letter(x: Term, letter: str, epsilon: Value, divided: Term, read: Read, scope: Scope) -> tuple[Term, str, Value]:
+def _move_letter(
+    x: Term, letter: str, epsilon: Value, divided: Term, read: Read, scope: FunctionScope
+) -> tuple[Term, str, Value]:
     """The vector that a root measures, under the letter that the dividend has in its place."""
     letters = {other for factor in divided.powers for other in factor.letters if axis_of(other) == axis_of(letter)}
     if len(letters) != 1 or letter in letters:
@@ -133,22 +135,22 @@ def _find_uncentred(x: Term, letter: str, read: Read) -> Value | None:
 # ---------------------------------------------------------------------------------------------------------- linear maps
 
 
-def read_linear(value: Value, scope: Scope) -> Value | None:
+def read_linear(value: Value, scope: FunctionScope) -> Value | None:
     """A value as a linear map, times the factors around it, or plus its bias and the other terms."""
     match value.operation:
         case op.Map("+", terms):
             return _read_biased(terms, scope)
-        case op.Contract() if (scaled := _read_scaled(value, scope)) is not None:
+        case op.Einsum() if (scaled := _read_scaled(value, scope)) is not None:
             whole, around = scaled
             return spell(scope.values.alone(whole)[0].times(around))
         case _:
             return None
 
 
-def explain_linear(value: Value, scope: Scope) -> str:
+def explain_linear(value: Value, scope: FunctionScope) -> str:
     """Why the product of a tensor and a trained matrix is not one linear map; empty where a value is no such product."""
     match value.operation:
-        case op.Contract(letters, factors) if len(terms := scope.read(multiply(factors))) == 1:
+        case op.Einsum(letters, factors) if len(terms := scope.read(multiply(factors))) == 1:
             product, summed = terms[0], frozenset(letters)
         case _:
             return ""
@@ -170,7 +172,7 @@ def put_heads_first(some: Axes) -> Axes:
     return some[1:] + some[:1]
 
 
-def find_weight(value: Value, scope: Scope) -> Value | None:
+def find_weight(value: Value, scope: FunctionScope) -> Value | None:
     """The trained weight that a value is, under whatever letters."""
     match value.operation:
         case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
@@ -178,17 +180,17 @@ def find_weight(value: Value, scope: Scope) -> Value | None:
     return value if value in scope.learned else None
 
 
-def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) -> tuple[Term, Value, op.Contract] | None:
+def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) -> tuple[Term, Value, op.Einsum] | None:
     """The other factors of a product, and the one of those that open that is a sum over letters."""
     factors = [factor for factor, power in product.powers.items() if power == 1 and opens(factor.value)]
-    match [(factor, total) for factor in factors if isinstance(total := factor.value.operation, op.Contract)]:
+    match [(factor, total) for factor in factors if isinstance(total := factor.value.operation, op.Einsum)]:
         case [(factor, total)]:
             return product.without(factor), factor.value, total
         case _:
             return None
 
 
-def _read_scaled(value: Value, scope: Scope) -> tuple[Value, Term] | None:
+def _read_scaled(value: Value, scope: FunctionScope) -> tuple[Value, Term] | None:
     """The linear map that a sum is, and the factors around it."""
     terms = scope.read(value)
     split = split_sum(terms[0]) if len(terms) == 1 else None
@@ -204,7 +206,7 @@ def _read_scaled(value: Value, scope: Scope) -> tuple[Value, Term] | None:
     return Value(linear, rest + linear.rows[0], "tensor", value.span), around
 
 
-def _read_map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | None:
+def _read_map(product: Term, summed: frozenset[str], scope: FunctionScope) -> LinearMap | None:
     """The map of a sum of a product: by one of its factors, of all others."""
     for weight in (f for f, power in product.powers.items() if power == 1 and find_weight(f.value, scope) is not None):
         rest, own = product.without(weight), weight.value.axes
@@ -215,11 +217,11 @@ def _read_map(product: Term, summed: frozenset[str], scope: Scope) -> Linear | N
         if plain and _is_last(weight, product, summed, scope):
             before = tuple(sorted(summed - set(columns)))
             x = contract(before, tuple(spell_factors(rest))) if before else spell(rest)
-            return Linear(x, (weight.value,), (), (put_heads_first(columns),), (put_heads_first(rows),))
+            return LinearMap(x, (weight.value,), (), (put_heads_first(columns),), (put_heads_first(rows),))
     return None
 
 
-def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: Scope) -> bool:
+def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: FunctionScope) -> bool:
     """Is a weight multiplied after all other factors? Where these have the same of the summed letters, no order is better."""
     factors = list(product.powers)
     if summed <= weight.letters and all(summed <= factor.letters or not summed & factor.letters for factor in factors):
@@ -228,11 +230,11 @@ def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: Scope
     return factors.index(weight) in order_pairs([factor.letters for factor in factors], summed, size)[-1]
 
 
-def _read_biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
+def _read_biased(terms: tuple[Value, ...], scope: FunctionScope) -> Value | None:
     """The first linear map among the terms of a sum that has its bias among them too, plus the others."""
     for term in terms:
-        match _read_scaled(term, scope) if isinstance(term.operation, op.Contract) and scope.is_open(term) else None:
-            case Value(operation=Linear() as linear) as value, around if identity((around,)) == identity((Term(),)):
+        match _read_scaled(term, scope) if isinstance(term.operation, op.Einsum) and scope.is_open(term) else None:
+            case Value(operation=LinearMap() as linear) as value, around if identity((around,)) == identity((Term(),)):
                 for bias in terms:
                     if find_weight(bias, scope) is not None and set(bias.axes) == set(linear.rows[0]):
                         whole = replace(value, operation=replace(linear, biases=(bias,)))
@@ -244,7 +246,7 @@ def _read_biased(terms: tuple[Value, ...], scope: Scope) -> Value | None:
 # -------------------------------------------------------------------------------------------------------- cross-entropy
 
 
-def read_loss(value: Value, scope: Scope) -> Value | None:
+def read_loss(value: Value, scope: FunctionScope) -> Value | None:
     """`lse_v y_bv - y_{b t_b}`, or its mean over all letters."""
     ((sign, inner),) = _list_signed(value, scope, closed=True)
     match inner.operation:
@@ -260,7 +262,7 @@ def read_loss(value: Value, scope: Scope) -> Value | None:
             return None
 
 
-def _list_signed(value: Value, scope: Scope, closed: bool = False) -> list[tuple[int, Value]]:
+def _list_signed(value: Value, scope: FunctionScope, closed: bool = False) -> list[tuple[int, Value]]:
     """The terms of a sum, each with its sign; the element of a sum is the sum of elements. A closed sum is one term."""
     match value.operation:
         case op.Map("*", (minus, rest)) if minus.operation == op.Constant(-1):

@@ -475,7 +475,7 @@ class Flow:
     def trained(self, value: Value) -> bool:
         """Has a value a gradient with respect to some weight, or to an input that has one?"""
         match value.operation:
-            case op.Weight(name):
+            case op.StoredWeight(name):
                 return name in self.weights
             case op.Call():
                 return self.called(value).output.trained
@@ -497,7 +497,7 @@ class Flow:
                 return Support(self.support(numerator).nonzero)
             case op.Map("^", (base, Value(op.Constant(int() | float() as exponent)))) if exponent > 0:
                 return Support(self.support(base).nonzero)
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return Support(apart(self.nonzero_of(factors), letters, self.mark(value)))
             case op.Reduce("top"):
                 return Support(self.chosen(value))
@@ -655,7 +655,7 @@ class Flow:
         for each, inner in own.items():
             if each in step.values:
                 needs[each] = inner
-            elif isinstance(each.operation, op.Weight):
+            elif isinstance(each.operation, op.StoredWeight):
                 needs[each] = needs[each].either(inner) if each in needs else inner
             elif value in asked:
                 self.ask(asked, each, inner.where)
@@ -681,7 +681,7 @@ class Flow:
         match value.operation:
             case op.Map("*" | "/", arguments):  # each factor only where none is zero
                 return [(argument, need.within(self.support(value).nonzero)) for argument in arguments]
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 nonzero = self.nonzero_of(factors) if len(factors) > 1 else ALWAYS
                 return [(factor, self.before(need, value, letters).within(nonzero)) for factor in factors]
             case op.Map("where", (condition, then, otherwise)):

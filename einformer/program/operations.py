@@ -56,7 +56,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class StoredWeight:
     """A weight that is stored under its name in this layer; ties and defaults are values like others."""
 
     name: str
@@ -114,7 +114,7 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
-class Contract:
+class Einsum:
     """The sum over letters of a product."""
 
     letters: Axes
@@ -214,14 +214,14 @@ class Rewritten:
 
 Operation = (
     Input
-    | Weight
+    | StoredWeight
     | Constant
     | Table
     | Iota
     | Turn
     | Map
     | Reduce
-    | Contract
+    | Einsum
     | View
     | Spread
     | Gather
@@ -379,7 +379,7 @@ def contract(letters: Axes, factors: tuple[Value, ...], span: Span | None = None
     """The sum over letters of a product."""
     axes = tuple(letter for letter in unite_axes(factors) if letter not in letters)
     kind = combine_kinds(factors) if axes else "tensor"
-    return Value(Contract(letters, factors), axes, kind, span or factors[0].span)
+    return Value(Einsum(letters, factors), axes, kind, span or factors[0].span)
 
 
 def unite_axes(values: Iterable[Value]) -> Axes:

@@ -47,11 +47,11 @@ def _drop_ones(function: Function, legend: Legend) -> Function:
 
     def rule(value: Value) -> Value:
         match value.operation:
-            case op.Map("*", factors) | op.Contract(_, factors):
+            case op.Map("*", factors) | op.Einsum(_, factors):
                 rest = tuple(factor for factor in factors if not _is_one(factor, legend))
                 if not rest or len(rest) == len(factors):
                     return value
-                total = isinstance(value.operation, op.Contract) and replace(value.operation, factors=rest)
+                total = isinstance(value.operation, op.Einsum) and replace(value.operation, factors=rest)
                 return replace(value, operation=total) if total else replace(multiply(rest), span=value.span)
             case _:
                 return value

@@ -468,7 +468,7 @@ class Body(Reader):
                 return Support(reads, self.condition(value), zero=self.condition(value, False))
             case op.Map(name, arguments):
                 return self.function_of(name, [self.support(argument) for argument in arguments])
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return self.operator(value, "sum", letters, self.product(factors))
             case op.Reduce(name, letters, argument, counts):
                 others = merged(*(self.support(count).reads for count in counts))
@@ -612,7 +612,7 @@ class Body(Reader):
                 return either(*(both(cases, self.vanishes(arm)) for arm, cases in taken if cases))
             case op.Map("exp", (argument,)):
                 return self.support(argument).low
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return self.nowhere_else(either(*map(self.vanishes, factors)), value, letters)
             case op.Spread(argument):
                 return self.vanishes(argument)

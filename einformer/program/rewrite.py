@@ -102,7 +102,7 @@ def count_reads(function: Function) -> Counter[Value]:
 
 
 @dataclass(slots=True)
-class Scope:
+class FunctionScope:
     """The values of one function: which have names, how often each is read, in which loops it is computed."""
 
     values: Values
@@ -117,7 +117,7 @@ class Scope:
     operators: frozenset[str] = frozenset()  # that stand in the function
 
     @classmethod
-    def of(cls, function: Function, legend: Legend, trained: frozenset[str] = frozenset()) -> Scope:
+    def of(cls, function: Function, legend: Legend, trained: frozenset[str] = frozenset()) -> FunctionScope:
         """The scope of a function, of whose weights these are trained."""
         learned = frozenset(line.value for line in function.weights if line.name in trained)
         fixed = frozenset(line.value for line in (*function.weights, *function.scalars))
@@ -137,7 +137,7 @@ class Scope:
                 self.name_lines(line.lines, (*loops, line.letter))
             else:
                 self.names.setdefault(line.value, line.name)
-                if not isinstance(line.value.operation, op.Recur | op.Input | op.Weight):
+                if not isinstance(line.value.operation, op.Recur | op.Input | op.StoredWeight):
                     self.loops.setdefault(line.value, loops)
 
     def enter(self, turns: Turns) -> None:
@@ -213,7 +213,7 @@ class Rewriting:
     rule: Callable[[Value], Value] = lambda value: value
     new: dict[Value, Value] = field(default_factory=dict)  # of each old value
     descending: bool = False
-    scope: Scope | None = None
+    scope: FunctionScope | None = None
 
     def rewrite(self, old: Value) -> Value:
         """The value that replaces another."""

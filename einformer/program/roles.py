@@ -47,21 +47,21 @@ def _walk_uses(value: Value, around: Kind, summed: Axes, seen: set[Value]) -> It
     if value in seen:
         return
     match value.operation:
-        case op.Weight(name):
+        case op.StoredWeight(name):
             yield name, _read_role([(letter, letter) for letter in value.axes], around, summed)
-        case op.View(Value(operation=op.Weight(name)), old, new):
+        case op.View(Value(operation=op.StoredWeight(name)), old, new):
             pairs = zip(old, new, strict=True)
             yield name, _read_role([(own, other) for (own,), (other, *more) in pairs if not more], around, summed)
-        case op.Gather(Value(operation=op.Weight(name)), slots):
+        case op.Gather(Value(operation=op.StoredWeight(name)), slots):
             read = [(own, _read_slot(number)) for (own,), number, *_ in slots]
             yield name, _read_role([(own, slot) for own, slot in read if slot], around, summed)
             for slot in slots:
                 yield from _walk_uses(slot.number, around, summed, seen)
         case operation:
             seen.add(value)
-            inside, summed = around, summed + (operation.letters if isinstance(operation, op.Contract) else ())
+            inside, summed = around, summed + (operation.letters if isinstance(operation, op.Einsum) else ())
             match operation:
-                case op.Map("*" | "/") | op.Contract(_, (_, _, *_)):
+                case op.Map("*" | "/") | op.Einsum(_, (_, _, *_)):
                     inside = Kind.GAIN
                 case op.Map("+"):
                     inside = Kind.BIAS

@@ -59,7 +59,7 @@ class _Argument:
                 return None if rest is None else [_straighten(condition, not hidden), *rest]
             case op.Map("where", (_, *arms)):
                 return self.finite(arms)
-            case op.Contract(_, factors):
+            case op.Einsum(_, factors):
                 return replace(self, arithmetic=True).finite(factors)
             case op.Map(name) if (row := primitive(name, False)) is not None and row.at_zero == -math.inf:
                 return None

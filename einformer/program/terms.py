@@ -115,10 +115,10 @@ class Values:
                 return self.product(terms, (base, power))
             case op.Map("sqrt", (argument,)):
                 return self.product(terms, (argument, HALF))
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return self.summed(value, frozenset(letters), self.product(terms, *((factor, ONE) for factor in factors)))
             case op.Reduce("mean", letters, argument):
-                total = replace(value, operation=op.Contract(letters, (argument,)))
+                total = replace(value, operation=op.Einsum(letters, (argument,)))
                 return self.product(terms, (total, ONE), *((self.size(letter), -ONE) for letter in letters))
             case op.Reduce("var", letters, argument):
                 return terms(replace(value, operation=op.Reduce("mean", letters, _squared(value, argument))))
@@ -170,7 +170,7 @@ class Values:
 
     def total(self, value: Value) -> Term:
         """A sum over letters as one factor."""
-        assert isinstance(value.operation, op.Contract)
+        assert isinstance(value.operation, op.Einsum)
         inside = self.product(self.opened, *((factor, ONE) for factor in value.operation.factors))
         return Term(ONE, {Factor(self.number("sum", frozenset(value.operation.letters), identity(inside)), value): ONE})
 
@@ -223,7 +223,7 @@ class Values:
         match operation:
             case op.Map("^", (_, exponent)):
                 return _number(self.opened(exponent)) is not None
-            case op.Map("+" | "*" | "/" | "sqrt") | op.Contract() | op.Reduce("mean" | "var"):
+            case op.Map("+" | "*" | "/" | "sqrt") | op.Einsum() | op.Reduce("mean" | "var"):
                 return True
             case op.Constant(str() as name):
                 return self.sized(name) is not None
@@ -291,13 +291,13 @@ class Values:
                 if labels == old:
                     return argument
                 return replace(value, operation=op.View(argument, old, labels), axes=axes)
-            case op.Map() | op.Spread() | op.Contract() | op.Reduce() | op.Gather() | Picked():
+            case op.Map() | op.Spread() | op.Einsum() | op.Reduce() | op.Gather() | Picked():
                 operation = value.operation
             case _:
                 labels = tuple((letter,) for letter in value.axes)
                 new = tuple(_named(label, letters) for label in labels)
                 return Value(op.View(value, labels, new), axes, value.kind, value.span)
-        if isinstance(operation, op.Contract | op.Reduce) and {*letters.values()} & {*operation.letters} - {*letters}:
+        if isinstance(operation, op.Einsum | op.Reduce) and {*letters.values()} & {*operation.letters} - {*letters}:
             return None
         if isinstance(operation, op.Reduce):  # some keep their letters
             operation = replace(operation, letters=_named(operation.letters, letters))

@@ -28,16 +28,16 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class TurnCount:
     """How many different numbers the letters of loops take over all of these sites of one body."""
 
     letters: tuple[str, ...]
     sites: tuple[Site, ...]
 
 
-def turns_of(loops: Loops, cases: frozenset[Case]) -> Turns:
+def turns_of(loops: Loops, cases: frozenset[Case]) -> TurnCount:
     """The turns of some loops in which these cases hold."""
-    return Turns(tuple(letter for letter, _ in loops), (Site(loops, cases),))
+    return TurnCount(tuple(letter for letter, _ in loops), (Site(loops, cases),))
 
 
 def united(sites: Iterable[Site]) -> tuple[Site, ...]:

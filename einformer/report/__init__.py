@@ -11,8 +11,8 @@ from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.rules import total
 from einformer.objects import Model
 from einformer.report.checks import CHECKS, Check, list_letters, run_check
-from einformer.report.contents import Section, Size, sections, sizes
-from einformer.report.specimen import Subject, reads
+from einformer.report.contents import LayerSection, SizeRow, sections, sizes
+from einformer.report.specimen import Specimen, reads
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.measure import Guesses
@@ -39,8 +39,8 @@ class Report:
 
     title: str
     inputs: Mapping[str, int]
-    sizes: tuple[Size, ...]
-    sections: tuple[Section, ...]
+    sizes: tuple[SizeRow, ...]
+    sections: tuple[LayerSection, ...]
     parameters: int
     parameters_formula: str
     flops: int
@@ -72,7 +72,7 @@ def examine(
     `batch` and `length` are the sizes at which FLOPs are counted. `seed` seeds all random numbers. `step` is called with
     the name of the next step.
     """
-    subject = Subject(model, model.inputs(batch, length), seed)
+    subject = Specimen(model, model.inputs(batch, length), seed)
     parts = sections(subject)
     checks: list[Check] = []
     for what, check in CHECKS.items():
@@ -102,7 +102,7 @@ def _read_tokens(model: Model, text: str) -> list[int]:
     return [byte % first[1] for byte in text.encode()][-model.inputs()["S"] :]
 
 
-def read(subject: Subject, text: str) -> Reading | None:
+def read(subject: Specimen, text: str) -> Reading | None:
     """Runs a text of bytes through the model, with new random weights. Returns None if it does not read tokens."""
     from einformer.interpreters.torch import measure
 

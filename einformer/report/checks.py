@@ -17,7 +17,7 @@ from einformer.interpreters.count.rules import EquationCount, count_flops, sum_c
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Name, Tensor
 from einformer.report.contents import Shape, shapes
-from einformer.report.specimen import Array, Small, Subject, reads
+from einformer.report.specimen import Array, Small, Specimen, reads
 
 if TYPE_CHECKING:
     import sympy
@@ -34,7 +34,7 @@ class Check:
     detail: str
 
 
-def parameters_are_live(subject: Subject) -> Iterator[Check]:
+def parameters_are_live(subject: Specimen) -> Iterator[Check]:
     """Compares our count with the tensors of the module."""
     from einformer.interpreters.torch import measure
 
@@ -42,7 +42,7 @@ def parameters_are_live(subject: Subject) -> Iterator[Check]:
     yield _compare_numbers("parameters: by the text = in the module", ours, theirs)
 
 
-def formulas_are_live(subject: Subject) -> Iterator[Check]:
+def formulas_are_live(subject: Specimen) -> Iterator[Check]:
     """Compares the formula of each part, at the sizes, with the tensors of the part."""
     from einformer.interpreters.torch import measure
 
@@ -56,7 +56,7 @@ def formulas_are_live(subject: Subject) -> Iterator[Check]:
             yield _compare_numbers(claim, _evaluate(part.parameters, subject.legend), live[part.path])
 
 
-def flops_are_counted(subject: Subject) -> Iterator[Check]:
+def flops_are_counted(subject: Specimen) -> Iterator[Check]:
     """Compares numbers and formula with torch's own counter."""
     from einformer.interpreters.count.symbols import Symbols
     from einformer.interpreters.torch import measure
@@ -71,7 +71,7 @@ def flops_are_counted(subject: Subject) -> Iterator[Check]:
     yield _compare_numbers(f"FLOPs: {subject.write(whole)}", _evaluate(whole, subject.legend), theirs)
 
 
-def shapes_are_run(subject: Subject) -> Iterator[Check]:
+def shapes_are_run(subject: Specimen) -> Iterator[Check]:
     """Compares the shapes of the legend with those of tensors, at small sizes."""
     small = subject.small
     weightless = {layer.name for layer in small.model.spec.tree.layers[:-1] if not layer.weights}  # without paths
@@ -102,7 +102,7 @@ def _list_instances(small: Small) -> list[EquationCount[int]]:
     return [equation for part in small.parts for equation in part.equations]
 
 
-def values_agree(subject: Subject) -> Iterator[Check]:
+def values_agree(subject: Specimen) -> Iterator[Check]:
     """Computes the output in three ways."""
     small = subject.small
     for one, other in (("notation", "reference"), ("fast", "reference"), ("fast", "notation")):
@@ -111,7 +111,7 @@ def values_agree(subject: Subject) -> Iterator[Check]:
         yield Check(f"values: {one} = {other}, float64", error <= TOLERANCE, f"differ by {error:.0e}")
 
 
-def the_future_is_not_read(subject: Subject) -> Iterator[Check]:
+def the_future_is_not_read(subject: Specimen) -> Iterator[Check]:
     """Changes the inputs from each position on: the output before it stays, and some output changes."""
     small = subject.small
     layer = small.model.spec.layer
@@ -142,7 +142,7 @@ def _change_inputs(layer: Layer, given: Sequence[Array], cut: int) -> list[Array
     return changed
 
 
-CHECKS: dict[str, Callable[[Subject], Iterable[Check]]] = {
+CHECKS: dict[str, Callable[[Specimen], Iterable[Check]]] = {
     "building the module": parameters_are_live,
     "deriving formulas": formulas_are_live,
     "counting FLOPs": flops_are_counted,
@@ -152,7 +152,7 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Check]]] = {
 }
 
 
-def run_check(what: str, check: Callable[[Subject], Iterable[Check]], subject: Subject) -> list[Check]:
+def run_check(what: str, check: Callable[[Specimen], Iterable[Check]], subject: Specimen) -> list[Check]:
     """Returns the checks of one row of the table. A check that cannot run does not hold."""
     try:
         return list(check(subject))

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from einformer.interpreters.count.table import Part
+from einformer.interpreters.count.table import Instance
 from einformer.language import printer
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Index, Name, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.objects import Model
-from einformer.report.specimen import Subject
+from einformer.report.specimen import Specimen
 
 if TYPE_CHECKING:
     import sympy
@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeRow:
     """A letter of the legend, its number, its meaning and its origin."""
 
     letter: str
@@ -43,7 +43,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class LayerSection:
     """A layer at all places with the same sizes: its contents, and the number of its instances."""
 
     layer: str
@@ -57,32 +57,32 @@ class Section:
     flops_formula: str
 
 
-def sizes(model: Model) -> Iterator[Size]:
+def sizes(model: Model) -> Iterator[SizeRow]:
     """Yields the legend with its numbers. The sizes of inputs stand apart."""
     for axis in model.spec.written.axes:
         letter = printer.show(axis.size)
         if isinstance(axis.size, Name) and letter not in model.open:
             written = printer.show(axis).partition(": ")[2] if axis.default is not None else str(axis.span)
             value = f"{model.legend.length(axis.letter):,}"
-            yield Size(letter, value, axis.comment, model.legend.origins.get(letter, written))
+            yield SizeRow(letter, value, axis.comment, model.legend.origins.get(letter, written))
     for scalar in model.spec.written.scalars:
         value = printer.show(scalar).partition(" = ")[2]
-        yield Size(scalar.name, value, scalar.comment, model.legend.origins.get(scalar.name, str(scalar.span)))
+        yield SizeRow(scalar.name, value, scalar.comment, model.legend.origins.get(scalar.name, str(scalar.span)))
 
 
-def sections(subject: Subject) -> tuple[Section, ...]:
+def sections(subject: Specimen) -> tuple[LayerSection, ...]:
     """Returns the parts of a model. Parts of one layer with equal counts are together."""
-    groups: dict[tuple[str, int, int], list[tuple[Part[int], Part[sympy.Expr]]]] = {}
+    groups: dict[tuple[str, int, int], list[tuple[Instance[int], Instance[sympy.Expr]]]] = {}
     for part, formula in zip(subject.parts, subject.formulas, strict=True):
         groups.setdefault((part.layer, part.parameters_of_one, part.flops // part.times), []).append((part, formula))
     return tuple(_make_section(subject, group) for group in groups.values())
 
 
-def _make_section(subject: Subject, group: Sequence[tuple[Part[int], Part[sympy.Expr]]]) -> Section:
+def _make_section(subject: Specimen, group: Sequence[tuple[Instance[int], Instance[sympy.Expr]]]) -> LayerSection:
     part, formula = group[0]
     shapes_of_equations = shapes(subject.model, subject.legend)
     shape_at = {(layer, e.span.line, e.span.text): carried + own for layer, e, own, carried in shapes_of_equations}
-    return Section(
+    return LayerSection(
         part.layer,
         tuple(same.path for same, _ in group),
         sum(same.times for same, _ in group),

@@ -32,7 +32,7 @@ class Fit:
     letter: str
     what: Use | Literal["parameters"]
     limit: int
-    found: Largest
+    found: LargestSize
     inputs: Mapping[str, int]
     counted: str
 
@@ -106,7 +106,7 @@ def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None
 
 
 # Returns the count of the smallest size if it exceeds the limit.
-def _find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | int:
+def _find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> LargestSize | int:
     return find_largest(count, limit, step, most) or count(step)
 
 
@@ -251,7 +251,7 @@ def parse_quantity(text: str, units: Mapping[str, int]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Largest:
+class LargestSize:
     """The largest size within a limit and its count, and the next size with its own, if there is one."""
 
     size: int
@@ -259,7 +259,7 @@ class Largest:
     above: tuple[int, int] | None
 
 
-def find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> Largest | None:
+def find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: int = MAXIMUM_SIZE) -> LargestSize | None:
     """The largest multiple of `step`, up to `most`, whose count is at most `limit`; None where already the first exceeds it.
 
     `count` does not shrink as the size grows.
@@ -277,4 +277,4 @@ def find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: i
     if not within:
         return None
     above = (beyond * step, count(beyond * step)) if beyond <= last else None
-    return Largest(within * step, count(within * step), above)
+    return LargestSize(within * step, count(within * step), above)

@@ -9,7 +9,7 @@ from typing import Any
 from einformer.errors import EinformerError
 from einformer.interpreters.count import engines, rules
 from einformer.interpreters.count.conventions import Format, choose_cache
-from einformer.interpreters.count.engines import Held, Kind
+from einformer.interpreters.count.engines import KeptLayers, KeptTensor
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import spell_bytes
 from einformer.language.sizes import MAXIMUM_SIZE
@@ -31,7 +31,7 @@ class Generation:
     stored: str
     parameters: int
     model_type: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[KeptLayers, ...]
     length: int
     cache: Format
     states: int
@@ -100,7 +100,7 @@ class Generation:
             "longest": self.longest,
         }
 
-    def _describe_kind(self, kind: Kind) -> dict[str, Any]:
+    def _describe_kind(self, kind: KeptLayers) -> dict[str, Any]:
         needed = engines.count_needed(kind, self.cache, self.states)
         record = {"path": kind.path, "layers": kind.layers, "keeps": _describe(kind)}
         return record | {"position": self._count_position(kind), "needed": needed}
@@ -110,7 +110,7 @@ class Generation:
             return size
         return f"{size:,} bytes, {spell_bytes(size)}" + (f", {size / self.needed:.2f} of that" if self.needed else "")
 
-    def _count_position(self, kind: Kind) -> int:
+    def _count_position(self, kind: KeptLayers) -> int:
         return sum(engines.count_stored(held, self.cache) for held in kind.growing)
 
 
@@ -143,11 +143,11 @@ def count_generation(
     )
 
 
-def _describe(kind: Kind) -> str:
+def _describe(kind: KeptLayers) -> str:
     return ", ".join(dict.fromkeys(map(_describe_held, kind.held)))
 
 
-def _describe_held(held: Held) -> str:
+def _describe_held(held: KeptTensor) -> str:
     if held.kind == "sum":
         return "a sum"
     if held.kind == "earlier":

@@ -41,7 +41,7 @@ REFUSED = {"E741", "E742", "E743", "E744", "E605"}  # of maps that cannot be
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PricedStep:
     """A step that is priced: at so many rows of so many positions, of all devices together.
 
     A training step recomputes in one of several ways.
@@ -56,7 +56,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentBytes:
     """The bytes that a device puts into a collective in a step, over an axis of the mesh."""
 
     axis: str
@@ -66,10 +66,10 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ParallelPlan:
     """A map of letters over a mesh with what each device holds, computes, moves and sends in a step."""
 
-    step: Step
+    step: PricedStep
     mesh: tuple[tuple[str, int], ...]
     shard: str
     zero: int
@@ -77,7 +77,7 @@ class Plan:
     held: Mapping[str, int]
     flops: int
     moved: int
-    sent: tuple[Sent, ...]
+    sent: tuple[SentBytes, ...]
 
     @property
     def memory(self) -> int:
@@ -152,7 +152,7 @@ state: what ranks of the batch share, of the optimiser (zero-1) or all (fsdp). r
 HEAD = ("mesh", "map of letters", "state", "recomputed", "bytes", "compute", "memory", "link", "network", "at least", "bound")
 
 
-def rows(plans: Iterable[Plan]) -> Iterator[tuple[str, ...]]:
+def rows(plans: Iterable[ParallelPlan]) -> Iterator[tuple[str, ...]]:
     """Yields the cells of a table under `HEAD`: bytes of a device, and milliseconds."""
     for plan in plans:
         mesh = ",".join(f"{axis}={size}" for axis, size in plan.mesh)
@@ -173,11 +173,11 @@ class Pricing:
     """Prices maps of letters of a model, for one step."""
 
     model: Model
-    step: Step
+    step: PricedStep
     sizes: Mapping[str, int]  # of the inputs
     cached: dict[object, Any] = field(default_factory=dict)
 
-    def price(self, mesh: Mapping[str, int], shard: str) -> Iterator[Plan]:
+    def price(self, mesh: Mapping[str, int], shard: str) -> Iterator[ParallelPlan]:
         """Yields a plan for each way to share state between ranks of the batch; nothing for a map that cannot be."""
         try:
             legend, sharding = self.model._at(dict(self.sizes), mesh, shard)
@@ -191,13 +191,13 @@ class Pricing:
         numbers = Numbers(legend, shares=sharding.shares, own=own)
         sent = (*_sum_sent(exchanges, self.step.precision.element),)
         if self.step.work != "training":
-            yield Plan(self.step, tuple(mesh.items()), shard, 0, "none", *self._count_generation(numbers), sent)
+            yield ParallelPlan(self.step, tuple(mesh.items()), shard, 0, "none", *self._count_generation(numbers), sent)
             return
         for zero in ZERO if sharding.replicas > 1 and not sharding.in_weights else (0,):
             more = (*sent, *self._list_gradients(numbers, sharding, zero))
             for recompute, counted in self._count_training(numbers, sharding, zero):
                 again = _sum_again(exchanges, self.step.precision.element) if recompute == "full" else ()
-                yield Plan(self.step, tuple(mesh.items()), shard, zero, recompute, *counted, (*more, *again))
+                yield ParallelPlan(self.step, tuple(mesh.items()), shard, zero, recompute, *counted, (*more, *again))
 
     # Decoding computes one position of each row, which ranks cannot share.
     def _list_exchanges(self, sharding: Sharding, shard: str) -> list[Exchange[int]]:
@@ -212,11 +212,11 @@ class Pricing:
         return tuple(count for count in counts if count.trained)
 
     # What ranks of the batch send: gradients, and weights that they share.
-    def _list_gradients(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[Sent]:
+    def _list_gradients(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[SentBytes]:
         precision, ranks = self.step.precision, dict(sharding.mesh)
         for row in list_state(self.model.spec.name, self._weights(numbers), numbers, sharding, ranks, zero):
             element = precision.gradients if row.phase == "gradients" else precision.parameters
-            yield Sent(row.mesh, row.collective, row.phase, row.count_bytes(element))
+            yield SentBytes(row.mesh, row.collective, row.phase, row.count_bytes(element))
 
     # The bytes that a device holds, its FLOPs, and the bytes that move in its memory, for each way to recompute.
     def _count_training(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[tuple[Recompute, Counted]]:
@@ -270,16 +270,16 @@ def _find_block(weights: Sequence[WeightCount[int]], numbers: Numbers) -> int:
 
 
 # The same collective over one axis, in one phase, once.
-def _sum_sent(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[Sent]:
+def _sum_sent(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[SentBytes]:
     total = dict[tuple[str, str, str], int]()
     for row in exchanges:
         key = row.mesh, row.collective, row.phase
         total[key] = total.get(key, 0) + row.count_bytes(element)
-    yield from (Sent(*key, put) for key, put in total.items())
+    yield from (SentBytes(*key, put) for key, put in total.items())
 
 
 # What the blocks exchange forward, where the backward pass computes them again.
-def _sum_again(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[Sent]:
+def _sum_again(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[SentBytes]:
     inside = [replace(row, times=row.repeated, phase="recomputed") for row in exchanges if row.phase == "forward"]
     return _sum_sent((row for row in inside if row.times), element)
 
@@ -287,7 +287,7 @@ def _sum_again(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[Sen
 # ---------------------------------------------------------------------------------------------------------- enumeration
 
 
-def list_plans(model: Model, step: Step, meshes: Iterable[Mapping[str, int]], shard: str = "") -> list[Plan]:
+def list_plans(model: Model, step: PricedStep, meshes: Iterable[Mapping[str, int]], shard: str = "") -> list[ParallelPlan]:
     """Returns the plans over these meshes, the best first: of one map of letters, or of the sensible ones, by rule.
 
     Raises EinformerError E605, E741 to E744.
@@ -314,7 +314,7 @@ def _lower(model: Model) -> dict[str, Function]:
     return lower_functions(specialise(model.spec.tree, model.spec.name), model.legend)
 
 
-def find_smallest(model: Model, step: Step, limit: int, most: int = 2**12) -> Plan:
+def find_smallest(model: Model, step: PricedStep, limit: int, most: int = 2**12) -> ParallelPlan:
     """Returns a plan over the fewest devices, a power of two, each of which holds at most this many bytes.
 
     Of several that with the least bytes to send. Raises EinformerError E609.
@@ -428,7 +428,7 @@ def find_clashes(functions: Mapping[str, Function], legend: Legend) -> Clashes:
 
 def _list_together(value: Value) -> Iterator[set[str]]:
     yield {*value.axes}
-    if isinstance(value.operation, op.Contract):
+    if isinstance(value.operation, op.Einsum):
         yield {*unite_axes(value.operation.factors)}
 
 

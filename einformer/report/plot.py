@@ -45,7 +45,7 @@ _STYLE: dict[Any, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class PlottedModel:
     """A model to draw, and the way to count it."""
 
     name: str
@@ -71,7 +71,7 @@ def library(name: str) -> ModuleType:
         raise fail("E803", f"`{name}` is not installed", fix="`pip install 'einformer[plot]'`") from error
 
 
-def plot(subject: Subject, kind: str, path: Path) -> None:
+def plot(subject: PlottedModel, kind: str, path: Path) -> None:
     """Draws one picture, or all of them in one, into a file, which appears once it is complete. Raises EinformerError
     E803, E804.
     """
@@ -83,7 +83,7 @@ def plot(subject: Subject, kind: str, path: Path) -> None:
             figure.savefig(beside, format=path.suffix[1:], dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _make_figure(subject: Subject, drawn: list[Callable[[Axes, Subject], None]]) -> Figure:
+def _make_figure(subject: PlottedModel, drawn: list[Callable[[Axes, PlottedModel], None]]) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 5.4 * len(drawn) + 0.6), layout="constrained")
@@ -107,14 +107,14 @@ def open_whole(path: Path) -> Iterator[Path]:
 # ----------------------------------------------------------------------------------------------------------- pictures
 
 
-def _draw_flops(axes: Axes, subject: Subject) -> None:
+def _draw_flops(axes: Axes, subject: PlottedModel) -> None:
     lengths = series.lengths(subject.model)
     _draw_stacked(axes, lengths, series.shares(subject.model, subject.batch, lengths, subject.convention))
     axes.set(ylim=(0, 100), ylabel="share of forward FLOPs (%)")
     _set_title(axes, f"Where FLOPs go as sequences grow, B = {subject.batch}", str(subject.convention))
 
 
-def _draw_memory(axes: Axes, subject: Subject) -> None:
+def _draw_memory(axes: Axes, subject: PlottedModel) -> None:
     lengths, size = series.lengths(subject.model), subject.device.memory / 1e9
     components = series.components(subject.model, subject.batch, lengths, subject.precision.name, subject.recompute)
     _draw_stacked(axes, *series.readable(lengths, components, size))
@@ -140,7 +140,7 @@ def _draw_stacked(axes: Axes, lengths: list[int], stack: series.Series) -> None:
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
-def _draw_roofline(axes: Axes, subject: Subject) -> None:
+def _draw_roofline(axes: Axes, subject: PlottedModel) -> None:
     model, device, rate = subject.model, subject.device, subject.device.rate(subject.precision)
     products = series.points(model, subject.batch, subject.length, subject.precision, subject.convention)
     *whole, _ = series.bounds(model, subject.batch, subject.length, subject.precision.name, device)
@@ -201,7 +201,11 @@ class _Roof:
 
 
 _MARKERS = {"prefill": "o", "decode": "s"}
-KINDS: dict[str, Callable[[Axes, Subject], None]] = {"flops": _draw_flops, "memory": _draw_memory, "roofline": _draw_roofline}
+KINDS: dict[str, Callable[[Axes, PlottedModel], None]] = {
+    "flops": _draw_flops,
+    "memory": _draw_memory,
+    "roofline": _draw_roofline,
+}
 
 
 def _set_title(axes: Axes, title: str, caption: str) -> None:

@@ -25,7 +25,7 @@ class Architecture:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ShippedModel:
     """A model of published sizes."""
 
     name: str
@@ -38,7 +38,7 @@ class Shipped:
     """The architectures and models that ship."""
 
     architectures: tuple[Architecture, ...]
-    models: tuple[Size, ...]
+    models: tuple[ShippedModel, ...]
 
     def data(self) -> dict[str, Any]:
         """Returns the object for `--json`."""
@@ -57,7 +57,7 @@ def list_shipped() -> Shipped:
         spec = texts.write_out(name)
         used = tuple(family for family, names in followed.items() if name in names)
         rows.append(Architecture(name, spec.title.partition(": ")[2], ", ".join(_find_attention(spec)), used))
-    sizes = (Size(name, row.architecture, targets.model(name).num_parameters) for name, row in models().items())
+    sizes = (ShippedModel(name, row.architecture, targets.model(name).num_parameters) for name, row in models().items())
     return Shipped(tuple(rows), tuple(sizes))
 
 

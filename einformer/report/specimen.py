@@ -15,7 +15,7 @@ from einformer.errors import EinformerError
 from einformer.interpreters.count import table
 from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.table import Part
+from einformer.interpreters.count.table import Instance
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Quotient
 from einformer.language.walk import equations, loops, subexpressions
@@ -46,17 +46,17 @@ class Sized:
         return self.model.at(**self.inputs)
 
     @functools.cached_property
-    def parts(self) -> tuple[Part[int], ...]:
+    def parts(self) -> tuple[Instance[int], ...]:
         """Returns the counts as numbers."""
         return table.count_parts(self.model.spec.tree, self.model.spec.name, Numbers(self.legend))
 
 
 @dataclass
-class Subject(Sized):
+class Specimen(Sized):
     """The model under examination, with values that several questions need, computed once."""
 
     @functools.cached_property
-    def formulas(self) -> tuple[Part[sympy.Expr], ...]:
+    def formulas(self) -> tuple[Instance[sympy.Expr], ...]:
         """Returns the counts as formulas, derived independently of the numbers."""
         from einformer.interpreters.count.symbols import Symbols
 

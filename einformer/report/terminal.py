@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from einformer.report import Reading, Report
-from einformer.report.contents import Section
+from einformer.report.contents import LayerSection
 
 _FOLDERS = re.compile(r"(?<=, )\S*/")  # before the name of a file
 _PIPED, _BAR, _QUOTED = 120, 20, 400  # columns of a page, of a bar; characters of a text
@@ -59,7 +59,7 @@ def _make_head(report: Report) -> RenderableType:
     return Group(*lines, grid)
 
 
-def _show_section(console: Console, section: Section) -> None:
+def _show_section(console: Console, section: LayerSection) -> None:
     times = f" × {section.times:,}" if section.times > 1 else ""
     _show_title(console, section.layer + times, ", ".join(filter(None, section.paths)))
     rows = _make_table("", ">", ">", head=("equation", "shape", "FLOPs"))

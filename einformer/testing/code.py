@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from einformer.errors import fail
 from einformer.testing.guess import Parameter, guess
-from einformer.testing.mapping import Entry, Given, Shape, assign_arguments, list_parameters, read_entries
+from einformer.testing.mapping import Given, MappedParameter, Shape, assign_arguments, list_parameters, read_entries
 from einformer.testing.subject import Subject
 
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ class Code:
     """A function or module under test, with the weights in its parameters."""
 
     f: Callable[..., Any]
-    entries: tuple[Entry, ...]
+    entries: tuple[MappedParameter, ...]
     name: str
 
     def output(self, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> Array:
@@ -104,7 +104,7 @@ def name_code(f: object) -> str:
 
 
 # The axis along which the pieces of a parameter follow each other.
-def _find_joining_axis(entry: Entry, shape: Shape, subject: Subject) -> int:
+def _find_joining_axis(entry: MappedParameter, shape: Shape, subject: Subject) -> int:
     if not entry.pieces:
         return 0
     placed = subject.weights()
@@ -142,7 +142,7 @@ def to_array(output: Any) -> Array:
     return first_tensor(output).detach().double().cpu().numpy()
 
 
-def make_parameter(entry: Entry, tensors: Mapping[str, torch.Tensor]) -> Any:
+def make_parameter(entry: MappedParameter, tensors: Mapping[str, torch.Tensor]) -> Any:
     """Makes a parameter of weights. Several pieces follow each other along the axis along which they differ from it."""
     if entry.made is not None:
         return entry.made(*(tensors[name] for name in list_parameters(entry.made)))

@@ -15,11 +15,11 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Tensor
 from einformer.language.walk import children, subexpressions
 from einformer.notes import equality
-from einformer.notes.programs import Program, read_program
-from einformer.notes.reading import Equation
+from einformer.notes.programs import LanguageText, read_program
+from einformer.notes.reading import DocumentEquation
 from einformer.objects import Specification
 from einformer.report.checks import CHECKS, Check, run_check
-from einformer.report.specimen import Subject
+from einformer.report.specimen import Specimen
 from einformer.testing.trial import Trial, trial
 
 
@@ -52,9 +52,9 @@ def execute(source: Source, given: Mapping[str, int], seed: int) -> Execution:
     result = trial(spec, given, seed)
     sizes = result.legend.values
     bound = spec.bind(**{name: size for name, size in sizes.items() if name not in _find_open_sizes(spec)})
-    subject = Subject(bound, {name: int(sizes[name]) for name in bound.open}, seed)
+    subject = Specimen(bound, {name: int(sizes[name]) for name in bound.open}, seed)
     checks = [check for what, row in CHECKS.items() for check in run_check(what, row, subject)]
-    note = read_program(source) or Program(source, (), (), 0)
+    note = read_program(source) or LanguageText(source, (), (), 0)
     changed = {line.left.tree.name for line in note.lines if line.rebinds and isinstance(line.left.tree, Tensor)}
     verdicts = [(statement, *_check_statement(statement, result, changed)) for statement in note.statements]
     checks += [Check(_show_statement(statement), right, detail) for statement, right, detail in verdicts if right is not None]
@@ -69,14 +69,14 @@ def _find_open_sizes(spec: Specification) -> set[str]:
     return sizes & {"B", "S"}
 
 
-def _show_statement(statement: Equation) -> str:
+def _show_statement(statement: DocumentEquation) -> str:
     first, last = (side.text.span() for side in statement.sides)
     text = first.source.text[first.start : last.end]
     return f"{first}: {' '.join(text.split()).rstrip(' .,;')}"
 
 
 # None if the statement cannot be checked.
-def _check_statement(statement: Equation, run: Trial, changed: set[str]) -> tuple[bool | None, str]:
+def _check_statement(statement: DocumentEquation, run: Trial, changed: set[str]) -> tuple[bool | None, str]:
     if statement.skipped:
         return None, statement.skipped
     left, right = (side.tree for side in statement.sides)

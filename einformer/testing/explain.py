@@ -14,7 +14,7 @@ from einformer.errors import EinformerError, Span
 from einformer.language.printer import alone
 from einformer.language.tree import Equation, Spec, Tensor
 from einformer.language.walk import equations, subexpressions
-from einformer.testing.mapping import Entry, Piece
+from einformer.testing.mapping import MappedParameter, Piece
 from einformer.testing.mistakes import MISTAKES
 from einformer.testing.subject import Subject
 
@@ -62,7 +62,7 @@ def measure_error(answer: Array, expected: Array) -> float:
     return float(np.abs(answer - expected)[finite].max(initial=0)) / scale
 
 
-def explain(question: Question, entries: Sequence[Entry], tolerance: float, near: Span | None) -> Explanation | None:
+def explain(question: Question, entries: Sequence[MappedParameter], tolerance: float, near: Span | None) -> Explanation | None:
     """Returns the first mistake that gives the answer: in the equation `near`, in layouts, then elsewhere."""
     there = _try_texts(question, tolerance, lambda equation: equation.span == near)
     elsewhere = _try_texts(question, tolerance, lambda equation: equation.span != near)
@@ -79,7 +79,7 @@ def _try_texts(question: Question, tolerance: float, wanted: Callable[[Equation]
 
 
 # Parameters read with the letters of a group in another order, or transposed: one, several, or all.
-def _try_layouts(question: Question, entries: Sequence[Entry], tolerance: float) -> Iterator[Explanation]:
+def _try_layouts(question: Question, entries: Sequence[MappedParameter], tolerance: float) -> Iterator[Explanation]:
     pieces = [piece for entry in entries for piece in entry.pieces if piece.path in question.weights and not piece.at]
     for others in _reorder(pieces):
         for chosen in _combine(question.subject, pieces, others):

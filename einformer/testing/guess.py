@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from einformer.errors import fail
 from einformer.language.tree import Tensor
 from einformer.language.walk import equations, subexpressions
-from einformer.testing.mapping import Entry, Piece, Shape, Slots, list_letters
+from einformer.testing.mapping import MappedParameter, Piece, Shape, Slots, list_letters
 from einformer.testing.subject import Subject
 
 FEATURES = "e"  # published checkpoints are head-major: within a group the features of a head vary fastest
@@ -33,23 +33,23 @@ class Parameter:
         return tuple(word.lower() for word in re.split(r"[._]", apart) if word)
 
 
-def guess(subject: Subject, parameters: Sequence[Parameter], said: Sequence[Entry]) -> list[Entry]:
+def guess(subject: Subject, parameters: Sequence[Parameter], said: Sequence[MappedParameter]) -> list[MappedParameter]:
     """Returns an entry for each parameter without one. Raises EinformerError E905 if more than one weight fits."""
     used = {path for entry in said for path in entry.paths}
     named = {entry.parameter for entry in said}
     rest = {p.name: p for p in parameters if p.name not in named}
     weights = {path: placed.shape for path, placed in subject.weights().items() if path not in used}
-    entries, owners = list[Entry](), _find_owners(said)
+    entries, owners = list[MappedParameter](), _find_owners(said)
     while rest and (pair := _choose_surest(subject, weights, rest, owners)):
         parameter, piece = pair
-        entries.append(Entry(parameter.name, (piece,)))
+        entries.append(MappedParameter(parameter.name, (piece,)))
         owners[piece.path] = parameter.name.rpartition(".")[0]
         del rest[parameter.name], weights[piece.path]
     _check_complete(subject, rest, weights)
     return entries
 
 
-def _find_owners(said: Sequence[Entry]) -> dict[str, str]:
+def _find_owners(said: Sequence[MappedParameter]) -> dict[str, str]:
     return {piece.path: entry.parameter.rpartition(".")[0] for entry in said for piece in entry.pieces}
 
 

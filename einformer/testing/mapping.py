@@ -61,7 +61,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MappedParameter:
     """A parameter of the code: pieces that follow each other along an axis, or a function of weights."""
 
     parameter: str
@@ -90,7 +90,7 @@ def list_letters(subject: Subject) -> dict[str, tuple[str, ...]]:
     return {formal.name: slot_letters(formal) for formal in subject.head.formals} | weights
 
 
-def read_entries(subject: Subject, given: Mapping[str, Given], parameters: Sequence[str]) -> list[Entry]:
+def read_entries(subject: Subject, given: Mapping[str, Given], parameters: Sequence[str]) -> list[MappedParameter]:
     """Returns the entries of the user. `*` in both names stands for a number. Raises EinformerError E905."""
     entries = []
     for pattern, value in given.items():
@@ -108,10 +108,10 @@ def _fill_stars(value: Given, numbers: Sequence[str | Any]) -> Given:
     return re.sub(r"\*", lambda _: next(rest), value) if isinstance(value, str) else value
 
 
-def _read_entry(subject: Subject, parameter: str, value: Given) -> Entry:
+def _read_entry(subject: Subject, parameter: str, value: Given) -> MappedParameter:
     if isinstance(value, str):
-        return Entry(parameter, tuple(_read_piece(subject, part.strip()) for part in value.split(",")))
-    return Entry(parameter, (), value)
+        return MappedParameter(parameter, tuple(_read_piece(subject, part.strip()) for part in value.split(",")))
+    return MappedParameter(parameter, (), value)
 
 
 # `blocks.0.MLP.W_fd`: a path, and its letters as they lie. Without a subscript, as they are declared.
@@ -143,7 +143,7 @@ def _letters_of(slot: Expression) -> tuple[str, ...]:
     return tuple(member.letter for member in members if isinstance(member, Index))
 
 
-def assign_arguments(subject: Subject, names: Sequence[str], written: Sequence[Entry]) -> list[Entry]:
+def assign_arguments(subject: Subject, names: Sequence[str], written: Sequence[MappedParameter]) -> list[MappedParameter]:
     """Assigns an input or weight to each parameter of a function: by its name, `Q`, `Q_dea`, `gamma`, or else by order.
 
     Raises EinformerError E905.
@@ -159,7 +159,9 @@ def assign_arguments(subject: Subject, names: Sequence[str], written: Sequence[E
         raise fail(
             "E905", f"no parameter of the code is `{missing[0]}`", facts=facts, fix='`weights={"parameter": "Q_{(ae)d}"}`'
         )
-    return [Entry(parameter, (_read_suffix(parameter, path, free[path]),)) for parameter, path in named.items() if path]
+    return [
+        MappedParameter(parameter, (_read_suffix(parameter, path, free[path]),)) for parameter, path in named.items() if path
+    ]
 
 
 def _is_needed(subject: Subject, path: str) -> bool:

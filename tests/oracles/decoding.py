@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from einformer.interpreters import reference
-from einformer.interpreters.reference import CARRIED, Named, Stored
+from einformer.interpreters.reference import CARRIED, Named, StoredTensor
 from einformer.language.binding import bind_inputs
 from einformer.language.calls import Binding, axis_of, calls, slot_letters
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Tensor
@@ -67,7 +67,7 @@ def step(model: Model, inputs: Sequence[ArrayLike], weights: Mapping[str, ArrayL
     assert layer.time is not None
     time = layer.time.letter
     memory.fresh = legend.length(time)
-    run = reference.Run(legend, layers, weights, None)
+    run = reference.Evaluation(legend, layers, weights, None)
     frame = _Frame(run, layer, "", frozenset([time]), {}, {}, memory=memory, place="", new=frozenset([time]))
     for formal, array in zip(layer.formals, arrays, strict=True):
         frame.define(formal, frame.store(formal, Named(slot_letters(formal), array)))
@@ -102,7 +102,7 @@ class _Frame(reference._Frame):
             return Named(found.dims, found.array + self.memory.past)
         return found
 
-    def define(self, left: Tensor | Name, stored: Stored) -> None:
+    def define(self, left: Tensor | Name, stored: StoredTensor) -> None:
         """A tensor under its name, with all of its positions."""
         turns = "".join(f"blocks.{turn}." for letter, turn in self.fixed.items() if letter in self.scope.loops)
         name = left.name if self.current is None else versions(self.layer)[id(self.current)][0]
@@ -111,7 +111,7 @@ class _Frame(reference._Frame):
         for axis, slot in enumerate(slots):
             if isinstance(slot, Index) and slot.letter in self.new:
                 whole = self.memory.whole(path, np.asarray(stored.array), axis)
-                stored = Stored(stored.axes, stored.carried, whole)
+                stored = StoredTensor(stored.axes, stored.carried, whole)
         self.tensors[left.name] = stored
 
     def equation(self, equation: Equation) -> None:
@@ -123,7 +123,7 @@ class _Frame(reference._Frame):
         else:
             self.define(equation.left, self.recurrence(equation, letter))
 
-    def recurrence(self, equation: Equation, letter: str) -> Stored:
+    def recurrence(self, equation: Equation, letter: str) -> StoredTensor:
         """Position by position after those that were kept; gives the new ones."""
         assert isinstance(equation.left, Tensor)
         slot = next(k for k, s in enumerate(equation.left.slots) if isinstance(s, Index) and s.letter == letter)
@@ -144,7 +144,7 @@ class _Frame(reference._Frame):
         del self.fixed[letter]
         return replace(blank, array=np.take(steps, range(past, steps.shape[slot]), slot))
 
-    def blank(self, equation: Equation) -> Stored:
+    def blank(self, equation: Equation) -> StoredTensor:
         """Zeros for a left side, carried indices too: all that its right side reads."""
         read = {x.name for x in subexpressions(equation.right) if isinstance(x, Tensor)} & self.tensors.keys()
         sizes: dict[str, int] = {}
@@ -210,11 +210,11 @@ class _Frame(reference._Frame):
         stored = self.tensors[argument.name]
         return Named((*slot_letters(argument), *stored.carried), stored.array)
 
-    def arranged(self, formal: Tensor, whole: Named) -> Stored:
+    def arranged(self, formal: Tensor, whole: Named) -> StoredTensor:
         """It as an input."""
         letters = slot_letters(formal)
         carried = tuple(sorted(dim for dim in whole.dims if dim not in letters))
-        return Stored(tuple(map(axis_of, letters)), carried, whole.over((*letters, *carried)))
+        return StoredTensor(tuple(map(axis_of, letters)), carried, whole.over((*letters, *carried)))
 
     def output(self) -> Named:
         """The output at the new positions."""

@@ -18,11 +18,11 @@ from typing import assert_never
 import numpy as np
 
 from einformer.interpreters import reference
-from einformer.interpreters.latex.formulas import Piece, Shape, Translator
-from einformer.interpreters.latex.matrices import Formula, LayerFormulas
+from einformer.interpreters.latex.formulas import Matrix, Shape, Translator
+from einformer.interpreters.latex.matrices import LayerFormulas, MatrixFormula
 from einformer.interpreters.latex.pages import INFIX as WRITTEN
 from einformer.interpreters.latex.pages import LATEX
-from einformer.interpreters.reference import Array, Stored
+from einformer.interpreters.reference import Array, StoredTensor
 from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
@@ -45,41 +45,41 @@ class Recorder(Translator):
     leaves: dict[str, Leaf] = field(default_factory=dict)
     sums: dict[str, Sequence[str]] = field(default_factory=dict)
 
-    def record(self, piece: Piece, leaf: Leaf) -> Piece:
+    def record(self, piece: Matrix, leaf: Leaf) -> Matrix:
         self.leaves.setdefault(plain(piece.text), leaf)
         return piece
 
-    def number(self, e: Expression) -> Piece:
+    def number(self, e: Expression) -> Matrix:
         return self.record(Translator.number(self, e), lambda oracle: oracle.scalar(e))
 
-    def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Piece:
+    def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Matrix:
         def leaf(oracle: Oracle) -> Array:
             value = oracle.tensor(e, rows, cols)
             return value.T if turned else value
 
         return self.record(Translator.tensor(self, e, rows, cols, turned), leaf)
 
-    def ones(self, letter: str) -> Piece:
-        piece = Piece(rf"\mathbf{{1}}_{{{letter}}}", letter)
+    def ones(self, letter: str) -> Matrix:
+        piece = Matrix(rf"\mathbf{{1}}_{{{letter}}}", letter)
         return self.record(piece, lambda oracle: np.ones((oracle.frame.length(letter), 1)))
 
-    def lookup(self, e: Tensor, cols: str, by: Piece) -> Piece:
+    def lookup(self, e: Tensor, cols: str, by: Matrix) -> Matrix:
         piece = Translator.lookup(self, e, cols, by)
-        self.record(Piece(piece.text.removesuffix(f"[{by.text}]")), lambda oracle: oracle.tensor(e, ":", cols))
+        self.record(Matrix(piece.text.removesuffix(f"[{by.text}]")), lambda oracle: oracle.tensor(e, ":", cols))
         return piece
 
-    def total(self, labels: Sequence[str], m: Piece) -> Piece:
+    def total(self, labels: Sequence[str], m: Matrix) -> Matrix:
         piece = Translator.total(self, labels, m)
         self.sums[plain(piece.text).partition("} ")[0] + "} "] = labels
         return piece
 
-    def concat(self, labels: Sequence[str], of: Expression, m: Piece, cols: str) -> Piece:
+    def concat(self, labels: Sequence[str], of: Expression, m: Matrix, cols: str) -> Matrix:
         def leaf(oracle: Oracle) -> Array:
             return np.concatenate(oracle.parts(labels, self.value(m, oracle)), axis=1)
 
         return self.record(Translator.concat(self, labels, of, m, cols), leaf)
 
-    def call(self, e: Apply, arguments: Sequence[Piece], shape: Shape) -> Piece:
+    def call(self, e: Apply, arguments: Sequence[Matrix], shape: Shape) -> Matrix:
         def leaf(oracle: Oracle) -> Array:
             for written, read in zip(e.arguments, arguments, strict=True):
                 oracle.argument(written, read.shape, self.value(read, oracle))
@@ -87,7 +87,7 @@ class Recorder(Translator):
 
         return self.record(Translator.call(self, e, arguments, shape), leaf)
 
-    def value(self, piece: Piece, oracle: Oracle) -> Value:
+    def value(self, piece: Matrix, oracle: Oracle) -> Value:
         """What computes the value of a printed formula."""
         return Reading(plain(piece.text), self, oracle).whole()
 
@@ -216,7 +216,7 @@ class Oracle:
 
     def __post_init__(self) -> None:
         layer = self.lines.layer
-        run = reference.Run(self.legend, {each.name: each for each in self.spec.layers}, {}, None)
+        run = reference.Evaluation(self.legend, {each.name: each for each in self.spec.layers}, {}, None)
         times = frozenset(axis_of(each.time.letter) for each in self.spec.layers if each.time)
         self.frame = reference._Frame(run, layer, "", times, self.sizes, {})
         self.frame.bare |= {layer.output.name} if isinstance(layer.output, Name) else set()
@@ -229,15 +229,15 @@ class Oracle:
         letters = tuple(map(axis_of, slot_letters(tensor)))
         shape = [self.frame.length(letter) for letter in letters]
         array = self.random.integers(2, size=shape) if whole else self.random.normal(size=shape)
-        self.frame.tensors[tensor.name] = Stored(letters, (), np.asarray(array, dtype=np.float64))
+        self.frame.tensors[tensor.name] = StoredTensor(letters, (), np.asarray(array, dtype=np.float64))
 
     # ----------------------------------------------------------------------------------------------------- lines
 
-    def differences(self) -> Iterator[tuple[Formula, float]]:
+    def differences(self) -> Iterator[tuple[MatrixFormula, float]]:
         """Each line that has a form in matrices, and by how much its two sides differ."""
         yield from self.statements(self.lines.layer.body)
 
-    def statements(self, body: Sequence[Statement]) -> Iterator[tuple[Formula, float]]:
+    def statements(self, body: Sequence[Statement]) -> Iterator[tuple[MatrixFormula, float]]:
         for statement in body:
             match statement:
                 case Equation():
@@ -250,7 +250,7 @@ class Oracle:
                 case _:
                     assert_never(statement)
 
-    def equation(self, equation: Equation) -> Iterator[tuple[Formula, float]]:
+    def equation(self, equation: Equation) -> Iterator[tuple[MatrixFormula, float]]:
         line = self.lines.found.get(id(equation))
         known = replace(equation, right=self.opaque(equation.right))
         assert line is None or line.right is not None or line.why
@@ -270,7 +270,7 @@ class Oracle:
         assert isinstance(self.lines.translator, Recorder)
         return self.lines.translator
 
-    def places(self, equation: Equation, left: Piece) -> Iterator[At]:
+    def places(self, equation: Equation, left: Matrix) -> Iterator[At]:
         """Some choices of the labels on the left side."""
         letters = [i for i in slot_letters(equation.left) if i not in left.shape and not ("(" in left.cols and i in left.cols)]
         for _ in range(PLACES if letters else 1):

@@ -78,7 +78,7 @@ class _Frame:
         match value.operation:
             case op.Input(name):
                 raise AssertionError(f"nothing is known of {name}")
-            case op.Weight(name):
+            case op.StoredWeight(name):
                 return Named(value.axes, np.asarray(self.run.weights[f"{self.path}{key(name)}"], dtype=np.float64))
             case op.Constant(number):
                 return _number(self.number(number))
@@ -98,7 +98,7 @@ class _Frame:
                 return FUNCTIONS[function](*map(self.value, arguments))
             case op.Reduce(operator, letters, argument, counts):
                 return OPERATORS[operator](self.value(argument), letters, *(int(self.value(k).array) for k in counts))
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 product = reduce(lift(np.multiply), map(self.value, factors))
                 return OPERATORS["sum"](self.spread(product, (*value.axes, *letters)), letters)
             case op.Spread(argument):

@@ -30,7 +30,7 @@ from einformer.program.inequalities import ALWAYS, Cases
 from einformer.program.needs import Flow, Need, Repeat, Step, made_of
 from einformer.program.orders import Letters
 from einformer.program.terms import Values
-from einformer.program.turns import Loops, Turns, turns_of
+from einformer.program.turns import Loops, TurnCount, turns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SavedValue:
 
     key: int
     letters: Letters
-    turns: tuple[Turns, ...]
+    turns: tuple[TurnCount, ...]
     value: op.Value | None = None
     chosen: tuple[Chosen, ...] = ()
     trained: bool = False  # a weight is not
@@ -84,7 +84,7 @@ def find_saved(spec: Spec, name: str) -> tuple[Saved, ...]:
         SavedValue(store.key(line.name), frozenset(line.value.axes), (), line.value, trained=trained)
         for line in flow.function.inputs
     )
-    _Body(store, flow, ALWAYS, inputs, "", ()).run()
+    _SavedTensors(store, flow, ALWAYS, inputs, "", ()).run()
     return (*store.carried, *store.saved.values())
 
 
@@ -103,11 +103,11 @@ class _Store:
         return self.keys.setdefault(facts, len(self.keys) + 1)
 
 
-class _Body:
+class _SavedTensors:
     """One function: what is saved of each value, and by each line."""
 
     def __init__(
-        self, store: _Store, flow: Flow, output: Cases, arguments: Iterable[SavedValue], path: str, turns: tuple[Turns, ...]
+        self, store: _Store, flow: Flow, output: Cases, arguments: Iterable[SavedValue], path: str, turns: tuple[TurnCount, ...]
     ) -> None:
         self.store, self.flow, self.path, self.turns = store, flow, path, turns
         self.values = {line.value: value for line, value in zip(flow.function.inputs, arguments, strict=True)}
@@ -205,7 +205,7 @@ class _Body:
                 return self.apply(value, row_of(name, False).keeps, *arguments)
             case op.Reduce(name, _, argument):
                 return self.apply(value, row_of(name, True).keeps, argument)
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return self.contract(value, frozenset(letters), factors)
             case op.Call():
                 return self.call(value, value.operation)
@@ -245,7 +245,7 @@ class _Body:
         if (need := self.needs.get(value)) is None:
             return self.new(value)
         path, turns = self.store.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
-        return _Body(self.store, self.flow.called(value), need.where, map(self.of, call.arguments), path, turns).run()
+        return _SavedTensors(self.store, self.flow.called(value), need.where, map(self.of, call.arguments), path, turns).run()
 
 
 # A value under the letters by which it is read: on a mesh all ranks have what is read at s', and each its own at s.

@@ -18,7 +18,7 @@ from einformer.program.keeping import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class KeptTensor:
     """A tensor that a layer keeps: of each row `positions` of so many numbers. *visible* ones are read `back` before the
     current position, all where that is None. Others are states.
     """
@@ -36,20 +36,20 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KeptLayers:
     """Layers that keep the same: their path, their number, and what one of them keeps."""
 
     path: str
     layers: int
-    held: tuple[Held, ...]
+    held: tuple[KeptTensor, ...]
 
     @property
-    def growing(self) -> tuple[Held, ...]:
+    def growing(self) -> tuple[KeptTensor, ...]:
         """Returns what grows with the row, until windows are full."""
         return tuple(held for held in self.held if not held.is_state)
 
 
-def list_kinds(kept: Iterable[Entry[int]], sizes: Numbers) -> tuple[Kind, ...]:
+def list_kinds(kept: Iterable[Entry[int]], sizes: Numbers) -> tuple[KeptLayers, ...]:
     """Returns the kinds of layers of a cache at these sizes. Raises EinformerError E601."""
     layers: dict[str, list[Entry[int]]] = {}
     for entry in kept:
@@ -58,17 +58,17 @@ def list_kinds(kept: Iterable[Entry[int]], sizes: Numbers) -> tuple[Kind, ...]:
     alike = Counter(
         (re.sub(r"\d+", "{l}", path), tuple(_measure(entry, sizes) for entry in entries)) for path, entries in layers.items()
     )
-    return tuple(Kind(path, times, held) for (path, held), times in alike.items())
+    return tuple(KeptLayers(path, times, held) for (path, held), times in alike.items())
 
 
-def _measure(entry: Entry[int], sizes: Numbers) -> Held:
+def _measure(entry: Entry[int], sizes: Numbers) -> KeptTensor:
     rows: int = rules.product(tuple(map(sizes.length, sorted(entry.rows))))
     positions = rules.count_positions(entry, sizes)
     numbers = rules.count_cache([entry], sizes, 1).total // max(rows * positions, 1)
-    return Held(entry.kind, entry.back, rows, positions, numbers)
+    return KeptTensor(entry.kind, entry.back, rows, positions, numbers)
 
 
-def count_needed(kind: Kind, cache: Format, states: int) -> int:
+def count_needed(kind: KeptLayers, cache: Format, states: int) -> int:
     """Returns the bytes that the equations need of one layer of a kind, a number of a state in so many bytes."""
     return sum(
         held.rows * held.positions * (held.numbers * states if held.is_state else count_stored(held, cache))
@@ -77,12 +77,12 @@ def count_needed(kind: Kind, cache: Format, states: int) -> int:
 
 
 # A block that does not divide a row of numbers is begun.
-def count_stored(held: Held, cache: Format) -> int:
+def count_stored(held: KeptTensor, cache: Format) -> int:
     """Returns the bytes of a position of one row."""
     return int(held.numbers * cache.element)
 
 
-def check_blocks(kinds: Iterable[Kind], cache: Format) -> None:
+def check_blocks(kinds: Iterable[KeptLayers], cache: Format) -> None:
     """Raises EinformerError E605 if blocks of a format do not divide the numbers of a position."""
     for held in (held for kind in kinds for held in kind.growing if held.numbers % cache.block):
         message = f"a block of `{cache.name}` has {cache.block} numbers, and a position {held.numbers:,}"
@@ -125,7 +125,9 @@ class Engine:
         needed = round_up(min(length, back + self.windows["ahead"]), page) + page * self.windows["spare"]
         return min(needed, round_up(length, self.page))
 
-    def count_bytes(self, kinds: tuple[Kind, ...], length: int, cache: Format, model_type: str = "") -> tuple[int, ...] | str:
+    def count_bytes(
+        self, kinds: tuple[KeptLayers, ...], length: int, cache: Format, model_type: str = ""
+    ) -> tuple[int, ...] | str:
         """Returns the bytes that it allocates for all layers of each kind, or what its sources do not say."""
         if silence := self._find_silence(kinds, cache, model_type):
             return silence
@@ -137,12 +139,12 @@ class Engine:
         )
 
     # The positions of a row in the pool of layers without a window, of which those of windows have a share.
-    def _stretch(self, kinds: tuple[Kind, ...], length: int) -> int:
+    def _stretch(self, kinds: tuple[KeptLayers, ...], length: int) -> int:
         backs = [held.back for kind in kinds for held in kind.growing if held.back is not None]
         widest = min(length, max(backs, default=-1) + 1)
         return max(length, math.ceil(widest / Fraction(str(self.share))))
 
-    def _count_layer(self, kind: Kind, length: int, cache: Format, uniform: bool) -> int:
+    def _count_layer(self, kind: KeptLayers, length: int, cache: Format, uniform: bool) -> int:
         return sum(
             held.rows * held.positions * held.numbers * self.states
             if held.is_state
@@ -150,7 +152,7 @@ class Engine:
             for held in kind.held
         )
 
-    def _find_silence(self, kinds: tuple[Kind, ...], cache: Format, model_type: str) -> str:
+    def _find_silence(self, kinds: tuple[KeptLayers, ...], cache: Format, model_type: str) -> str:
         growing = [held for kind in kinds for held in kind.growing]
         if cache.name not in self.caches:
             return f"it has no cache in {cache.name}"
@@ -174,12 +176,12 @@ def read_engines() -> dict[str, Engine]:
 
 
 # Whether some layers see all positions, and others a window.
-def _is_mixed(kinds: Iterable[Kind]) -> bool:
+def _is_mixed(kinds: Iterable[KeptLayers]) -> bool:
     return len({held.back is None for kind in kinds for held in kind.growing}) > 1
 
 
 # The layers of each kind, filled up to groups of the same number.
-def _count_groups(kinds: tuple[Kind, ...], most: float) -> list[int]:
+def _count_groups(kinds: tuple[KeptLayers, ...], most: float) -> list[int]:
     backs = [tuple(held.back for held in kind.growing) for kind in kinds]
     layers = Counter[tuple[int | None, ...]]()
     for kind, back in zip(kinds, backs, strict=True):

@@ -32,7 +32,7 @@ from einformer.program.kernels import PAIR, Routed
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
 from einformer.program.sharding import Sharding, find_whole
-from einformer.program.turns import Case, Loops, Site, Turns, united
+from einformer.program.turns import Case, Loops, Site, TurnCount, united
 
 NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     AllReduce: (("all-reduce", "forward"),),
@@ -145,7 +145,7 @@ class _Exchanged:
     """A collective, and the turns of the calls on the way, then its own."""
 
     key: _Key
-    turns: tuple[Turns, ...]
+    turns: tuple[TurnCount, ...]
 
 
 @dataclass(slots=True)
@@ -155,9 +155,9 @@ class _Numbers(Generic[N]):
     sizes: Sizes[N]
     sharding: Sharding
     ranks: Mapping[str, N]
-    known: dict[Turns, N] = field(default_factory=dict)
+    known: dict[TurnCount, N] = field(default_factory=dict)
 
-    def turns(self, turns: Turns) -> N:
+    def turns(self, turns: TurnCount) -> N:
         if turns not in self.known:
             self.known[turns] = self.sizes.turns(turns)
         return self.known[turns]
@@ -194,7 +194,7 @@ class _Places:
     felt: dict[str, set[Value]] = field(default_factory=dict)
     first: set[Value] = field(default_factory=set)  # what the first step of a recurrence does not exchange
 
-    def walk(self, name: str, turns: tuple[Turns, ...] = ()) -> Iterator[_Exchanged]:
+    def walk(self, name: str, turns: tuple[TurnCount, ...] = ()) -> Iterator[_Exchanged]:
         """Yields the collectives of a function, and of those that it calls."""
         for value, sites in self.find_places(name).items():
             for own in _list_turns(sites):
@@ -313,13 +313,13 @@ class _Visit:
         return axis.size
 
 
-def _list_turns(sites: Iterable[Site]) -> Iterator[Turns]:
+def _list_turns(sites: Iterable[Site]) -> Iterator[TurnCount]:
     """The turns of each of the loops in which some sites stand."""
     by_loops = dict[Loops, list[Site]]()
     for site in sites:
         by_loops.setdefault(site.loops, []).append(site)
     for loops, own in by_loops.items():
-        yield Turns(tuple(letter for letter, _ in loops), united(own))
+        yield TurnCount(tuple(letter for letter, _ in loops), united(own))
 
 
 def _find_element(value: Value) -> int:
@@ -330,5 +330,5 @@ def _find_element(value: Value) -> int:
 
 def _reads_only(value: Value, so_far: Value) -> bool:
     """Is a value made of earlier steps alone?"""
-    sources = {each for each in walk(value) if isinstance(each.operation, op.Input | op.Weight | op.Call)}
+    sources = {each for each in walk(value) if isinstance(each.operation, op.Input | op.StoredWeight | op.Call)}
     return {each for each in sources if each.kind == "tensor"} == {so_far}

@@ -21,7 +21,7 @@ Calls = tuple[tuple[Value, int], ...]  # each call on the way, in so many loops
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class ReachedFactor:
     """A factor of a product, in a function that these calls reach."""
 
     calls: Calls
@@ -50,7 +50,7 @@ class Gradients:
         self.wanted |= {function.output.value} if self.reached else set()
         self._backward(self.flow.body, ())
 
-    def find(self, factor: Factor, turn: Turn) -> bool:
+    def find(self, factor: ReachedFactor, turn: Turn) -> bool:
         """Returns whether a factor has a gradient in a turn of all the loops on the way."""
         called = self
         for call, depth in factor.calls:
@@ -88,7 +88,7 @@ class Gradients:
 
     def _follow(self, value: Value, turn: Turn) -> bool:
         match value.operation:
-            case op.Weight(name):
+            case op.StoredWeight(name):
                 return name in self.flow.weights
             case op.Call():
                 called = self.call(value, turn)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, cast
 
-from einformer.interpreters.count.gradients import Calls, Factor, Gradients
+from einformer.interpreters.count.gradients import Calls, Gradients, ReachedFactor
 from einformer.language import tree
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
@@ -31,7 +31,7 @@ from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import list_differentiated, walk, walk_values
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Term
-from einformer.program.turns import Case, Site, Turns, below, turns_of, united
+from einformer.program.turns import Case, Site, TurnCount, below, turns_of, united
 
 T = TypeVar("T")
 Norms = tuple[Mapping[Value, Norm], set[Value]]
@@ -71,7 +71,7 @@ class Moving:
     """A factor that has a gradient, but in the first steps of a recurrence; or where it differs, in some turns."""
 
     early: frozenset[Early] = frozenset()
-    differs: Factor | None = None
+    differs: ReachedFactor | None = None
 
 
 Gradient = frozenset[Moving]  # of a product of factors those that have one
@@ -86,13 +86,16 @@ class Visit:
     flow: Flow
     step: Step
     needs: Mapping[Value, Need]
-    turns: tuple[Turns, ...]
+    turns: tuple[TurnCount, ...]
     calls: Calls
     work: Work
 
     def gradient(self, value: Value, product: Value) -> Gradient:
         """Returns the gradient of a factor: one that reads a recurrence alone has none in its first steps."""
-        factor, letters = Factor(self.calls, value, product), [letter for turns in self.turns for letter in turns.letters]
+        factor, letters = (
+            ReachedFactor(self.calls, value, product),
+            [letter for turns in self.turns for letter in turns.letters],
+        )
         turn = tuple((letter, 0) for letter in (*letters, *(letter for letter, _ in self.step.loops)))
         sure, maybe = (own.find(factor, turn) for own in self.work.gradients)
         recur = self.step.line.value.operation
@@ -122,7 +125,7 @@ class Visit:
         """Returns the letters of all that is computed at once. A recurrence computes everything anew in each step."""
         return self.step.letters.union(value.axes)
 
-    def within(self, cases: frozenset[Case]) -> tuple[Turns, ...]:
+    def within(self, cases: frozenset[Case]) -> tuple[TurnCount, ...]:
         """Returns the turns of the calls on the way, then those of the line in which these cases hold."""
         return (*self.turns, turns_of(self.step.loops, cases))
 
@@ -210,7 +213,7 @@ class Work:
         return Gradients(flow, inputs, True, legend, join)
 
     def walk(
-        self, flow: Flow, output: Cases = ALWAYS, path: str = "", turns: tuple[Turns, ...] = (), calls: Calls = ()
+        self, flow: Flow, output: Cases = ALWAYS, path: str = "", turns: tuple[TurnCount, ...] = (), calls: Calls = ()
     ) -> Iterator[Visit]:
         """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it."""
         needs = flow.needs(output)
@@ -249,10 +252,10 @@ class Rows:
 def find_rows(value: Value, trained: Collection[str]) -> Rows | None:
     """Returns the rows of a table that a value reads, if it does."""
     match value.operation:
-        case op.View(Value(op.Weight(name)), old, new) if name in trained:
+        case op.View(Value(op.StoredWeight(name)), old, new) if name in trained:
             single = ((one[0], other[0]) for one, other in zip(old, new, strict=True) if len(one) == len(other) == 1)
             return next((Rows(name, axis_of(one), False) for one, other in single if axis_of(one) != axis_of(other)), None)
-        case op.Gather(Value(op.Weight(name)), slots) if name in trained:
+        case op.Gather(Value(op.StoredWeight(name)), slots) if name in trained:
             read = (_find_numbered(name, axis_of(slot.label[0]), slot.number) for slot in slots)
             return next(filter(None, read), None)
         case _:
@@ -407,7 +410,7 @@ def _read_operation(
 ) -> Operation | None:
     letters, where = visit.letters(value), visit.needs[value].where
     match value.operation:
-        case op.Contract(summed, factors):
+        case op.Einsum(summed, factors):
             contraction = _read_contraction(value, frozenset(summed), factors, visit, routing)
             return contraction and replace(contraction, fused=fused, sink=sink, chunks=chunks)
         case op.Reduce("Sm"):
@@ -453,7 +456,7 @@ def _is_weight(value: Value, weights: Collection[str]) -> bool:
     match value.operation:
         case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
             return _is_weight(argument, weights)
-        case op.Weight(name):
+        case op.StoredWeight(name):
             return name in weights
         case _:
             return False
@@ -524,7 +527,7 @@ class Held:
 
     path: str
     weight: tree.Weight
-    turns: tuple[Turns, ...]
+    turns: tuple[TurnCount, ...]
     embedding: bool = False
     chosen: tuple[Chosen, ...] = ()
     rows: bool = False
@@ -548,14 +551,14 @@ def _hold(work: Work, name: str, visits: Iterable[Visit]) -> Iterator[Held]:
 
 
 # An instance called at several sites is one.
-def _list_weights(work: Work, name: str, path: str, turns: tuple[Turns, ...], vocabulary: str) -> Iterator[Held]:
+def _list_weights(work: Work, name: str, path: str, turns: tuple[TurnCount, ...], vocabulary: str) -> Iterator[Held]:
     numbered = {rows.table for rows in work.tables(name)}
     for weight in work.layers[name].weights:
         if weight.kind != "instance" and (weight.default is None or weight.optional):
             axes = {axis_of(index.letter) for index in weight.indices}
             yield Held(path, weight, turns, weight.name in numbered or vocabulary in axes)
     for call, sites in _find_instances(work.whole(name)).items():
-        inner = (*turns, Turns(call.turns, united(sites)))
+        inner = (*turns, TurnCount(call.turns, united(sites)))
         yield from _list_weights(work, call.function, below(path, call.turns, call.instance), inner, vocabulary)
 
 
@@ -575,7 +578,7 @@ def _find_instances(flow: Flow) -> dict[op.Call, list[Site]]:
 # Chosen letters are those of which only some numbers are read, wherever a weight is read.
 def _read_weights(value: Value, visit: Visit, readings: dict[Place, _Reading]) -> None:
     for read in value.operands:
-        if read in visit.needs and isinstance(read.operation, op.Weight) and read.operation.name in visit.flow.weights:
+        if read in visit.needs and isinstance(read.operation, op.StoredWeight) and read.operation.name in visit.flow.weights:
             reading = readings.setdefault((visit.path, read.operation.name), _Reading())
             here = list_chosen(visit.flow.flows, visit.needs[read].where, frozenset(read.axes))
             reading.chosen = tuple(choice for choice in here if reading.chosen is None or choice in reading.chosen)
@@ -592,7 +595,7 @@ class Done:
     path: str
     layer: str
     equation: Equation
-    turns: tuple[Turns, ...]
+    turns: tuple[TurnCount, ...]
     operations: tuple[Operation, ...] = ()
     fast: bool | None = None  # in the plan `fast` alone, or not in it
 

@@ -11,7 +11,7 @@ from typing import Any
 from einformer.errors import Span, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Precision
-from einformer.interpreters.count.gradients import Factor, Gradients, Turn
+from einformer.interpreters.count.gradients import Gradients, ReachedFactor, Turn
 from einformer.interpreters.count.inventory import Derived, derive, find_own_letters
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
@@ -22,7 +22,7 @@ from einformer.language.walk import subexpressions
 from einformer.program.inequalities import INFINITE, Atom, Facts, Inequality, Linear, connected, plain
 from einformer.program.needs import Region
 from einformer.program.sharding import WHOLE, Sharding
-from einformer.program.turns import Site, Turns
+from einformer.program.turns import Site, TurnCount
 
 
 def count_training(
@@ -84,7 +84,7 @@ class Numbers(Sizes[int]):
         return int(number) if math.isfinite(number) and number == int(number) else number
 
     def kinds(
-        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...], each: bool = False
+        self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """Yields the kinds of turns, which are gone through one by one only where a number depends on them, or for `each`."""
         letters = {x.letter for e in numbers for x in subexpressions(e) if isinstance(x, Index)}
@@ -98,14 +98,14 @@ class Numbers(Sizes[int]):
         for same in kinds.values():
             yield ((len(same), *rest) if deciding else rest), same[0]
 
-    def moves(self, derived: Derived, factor: Factor) -> bool:
+    def moves(self, derived: Derived, factor: ReachedFactor) -> bool:
         """Returns whether a factor has a gradient in the turn at hand."""
         if derived.gradients not in self.gradients:
             self.gradients[derived.gradients] = derived.gradients(self.legend)
         return self.gradients[derived.gradients].find(factor, self.turn)
 
     # The numbers of letters in each of some turns.
-    def _list_kinds(self, turns: Turns) -> list[tuple[tuple[str, int], ...]]:
+    def _list_kinds(self, turns: TurnCount) -> list[tuple[tuple[str, int], ...]]:
         some = sorted({some for site in turns.sites for some in self._list_numbers(turns.letters, site)})
         return [tuple(zip(turns.letters, numbers, strict=True)) for numbers in some]
 
@@ -124,7 +124,7 @@ class Numbers(Sizes[int]):
         )
         return range(self.cached, self.cached + length) if letter == self.time else range(length)
 
-    def turns(self, turns: Turns) -> int:
+    def turns(self, turns: TurnCount) -> int:
         """Returns how many turns these are, counted one by one only where a `where` asks."""
         if any(site.cases for site in turns.sites) or (len(turns.sites) > 1 and len(turns.letters) > 1):
             return len({some for site in turns.sites for some in self._list_numbers(turns.letters, site)})

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cas
 from einformer.errors import Span, fail
 from einformer.interpreters.count.activations import Saved, SavedValue, find_saved
 from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
-from einformer.interpreters.count.gradients import Factor
+from einformer.interpreters.count.gradients import ReachedFactor
 from einformer.interpreters.count.inventory import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
@@ -29,7 +29,7 @@ from einformer.program.needs import Region, region_of
 from einformer.program.operations import Axes, Value
 from einformer.program.orders import Letters, estimate_size
 from einformer.program.sharding import find_whole
-from einformer.program.turns import Turns, turns_of
+from einformer.program.turns import TurnCount, turns_of
 
 Phase = Literal["forward", "backward", "training"]
 Recompute = Literal["none", "selective", "full"]
@@ -91,16 +91,16 @@ class Sizes(ABC, Generic[N]):
         """Returns a number that the text writes, perhaps an infinite one: how far one looks back."""
 
     @abstractmethod
-    def turns(self, turns: Turns) -> N:
+    def turns(self, turns: TurnCount) -> N:
         """Returns how many different numbers the letters of loops take over all sites."""
 
     @abstractmethod
     def kinds(
-        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...], each: bool = False
+        self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterable[tuple[tuple[N, ...], Sizes[N]]]:
         """Yields the turns in which these numbers are the same, or `each`, how many they are, and the sizes of each kind."""
 
-    def moves(self, derived: Derived, factor: Factor) -> bool:
+    def moves(self, derived: Derived, factor: ReachedFactor) -> bool:
         """Returns whether a factor has a gradient in the turn at hand; of letters none is."""
         raise AssertionError(factor)
 
@@ -672,7 +672,7 @@ def count_per_token(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any
     return total(product((*map(sizes.turns, _list_turns(e)), _count_position(e, sizes, element))) for e in growing)
 
 
-def _list_turns(entry: Entry[Any]) -> tuple[Turns, ...]:
+def _list_turns(entry: Entry[Any]) -> tuple[TurnCount, ...]:
     return tuple(turns_of(site.loops, site.cases) for site in entry.sites)
 
 

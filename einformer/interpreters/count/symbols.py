@@ -25,7 +25,7 @@ from einformer.language.walk import subexpressions
 from einformer.program.keeping import kept_in_letters
 from einformer.program.needs import Region
 from einformer.program.sharding import Sharding
-from einformer.program.turns import Case, Site, Turns
+from einformer.program.turns import Case, Site, TurnCount
 
 MOST_TERMS = 30  # of a number multiplied out
 MOST_POWER = 1000
@@ -83,7 +83,7 @@ class Symbols(Sizes[sympy.Expr]):
         return self.value(self.legend.axes[axis].size)
 
     def kinds(
-        self, turns: tuple[Turns, ...], numbers: tuple[Expression, ...], each: bool = False
+        self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[sympy.Expr, ...], Symbols]]:
         """Yields the kinds of turns: a scalar of layers, `W_l`, is a `where` of two values."""
         turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, tree.Tensor) and x not in self.branches}
@@ -164,7 +164,7 @@ class Symbols(Sizes[sympy.Expr]):
 
     # ------------------------------------------------------------------------------------------------------ turns
 
-    def turns(self, turns: Turns) -> sympy.Expr:
+    def turns(self, turns: TurnCount) -> sympy.Expr:
         """Returns how many turns these are; a `where` on layer numbers takes both of its branches."""
         if not turns.letters:
             return sympy.Integer(1)
@@ -217,7 +217,7 @@ def _count_terms(e: sympy.Expr) -> int:
 
 
 # Those of the turns in which a condition on their letter holds, or does not.
-def _split(turns: Turns, case: Case) -> Turns:
+def _split(turns: TurnCount, case: Case) -> TurnCount:
     letters = {axis_of(x.letter) for x in subexpressions(case.condition) if isinstance(x, tree.Index)}
     if not letters & set(turns.letters):
         return turns

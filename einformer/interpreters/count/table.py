@@ -24,7 +24,7 @@ HEAD = ("part", "times", "parameters of one", "parameters", "FLOPs of one", "FLO
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[N]):
+class Instance(Generic[N]):
     """The instance at a path with all that it calls, or the model's own weights and equations at the path "".
 
     Parameters are numbers, kept values bytes; `of_one` is a single set of weights, or a single turn.
@@ -75,7 +75,7 @@ class Part(Generic[N]):
 
 def count_parts(
     spec: Spec, name: str, sizes: Sizes[N], convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
-) -> tuple[Part[N], ...]:
+) -> tuple[Instance[N], ...]:
     """Returns the parts of a model, as numbers or formulas; of activations a number has `element` bytes.
 
     Raises EinformerError E601, E607.
@@ -110,12 +110,12 @@ def write_cache(
 
 def group_parts(
     weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]], activations: Iterable[Activation[N]] = ()
-) -> tuple[Part[N], ...]:
+) -> tuple[Instance[N], ...]:
     """Groups counts by the parts of a model, in the order of the text, the model itself last."""
     held, done, kept = _group(weights), _group(equations), _group(activations)
     layers = {path: next(count.layer for count in counts if count.path == path) for path, counts in done.items()}
     return tuple(
-        Part(path, layers[path], tuple(held.get(path, ())), tuple(done[path]), tuple(kept.get(path, ())))
+        Instance(path, layers[path], tuple(held.get(path, ())), tuple(done[path]), tuple(kept.get(path, ())))
         for path in sorted(done, key=lambda path: path == "")
     )
 
@@ -144,7 +144,7 @@ def _find_part(path: str) -> str:
     return ".".join(names[: blocks + 1])
 
 
-def rows(counted: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
+def rows(counted: Sequence[Instance[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
     """Yields the cells of a table under `HEAD`, a row for each part and one for all together; 0 is left out."""
     for part in counted:
         cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops, part.kept)
@@ -153,7 +153,7 @@ def rows(counted: Sequence[Part[N]], write: Callable[[N], str]) -> Iterator[tupl
     yield "total", "", "", write(parameters), "", write(flops), write(kept) if kept else ""
 
 
-def data(counted: Sequence[Part[int]]) -> dict[str, Any]:
+def data(counted: Sequence[Instance[int]]) -> dict[str, Any]:
     """Returns the same for `--json`, with every weight and equation."""
     return {
         "parameters": rules.total(part.parameters for part in counted),
@@ -189,7 +189,7 @@ class Summary:
     convention: Convention
     precision: Precision
     recompute: Recompute
-    parts: tuple[Part[int], ...]
+    parts: tuple[Instance[int], ...]
     parameters: dict[str, int]
     flops: dict[Phase, int]
     next_token: int | None

@@ -37,7 +37,7 @@ class Strength(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Matrix:
     """A formula: a matrix, a row without the letter of rows, a column without the letter of columns, or a number.
 
     `turn` makes the transposed formula if a sign after this one does not. `under` is the divisor of a reciprocal. `factors`
@@ -48,9 +48,9 @@ class Piece:
     rows: str = ""
     cols: str = ""
     level: Strength = Strength.ATOM
-    turn: Callable[[], Piece] | None = None
-    under: Piece | None = None
-    factors: tuple[Piece, ...] = ()
+    turn: Callable[[], Matrix] | None = None
+    under: Matrix | None = None
+    factors: tuple[Matrix, ...] = ()
 
     @property
     def shape(self) -> Shape:
@@ -76,7 +76,7 @@ class Translator:
     `taken` is replaced by its definition.
     """
 
-    names: Names
+    names: LayerNames
     called: Mapping[str, str]
     scope: Scope
     labels: frozenset[str]
@@ -86,7 +86,7 @@ class Translator:
 
     # ------------------------------------------------------------------------------------------------------ equations
 
-    def sides(self, equation: Equation) -> tuple[Piece, Piece]:
+    def sides(self, equation: Equation) -> tuple[Matrix, Matrix]:
         """Translates both sides. If one puts labels side by side in a group, the other does too."""
         left, right = equation.left, equation.right
         if isinstance(left, Tensor) and _find_group(left):
@@ -97,7 +97,7 @@ class Translator:
         to = self.matrix(left)
         return to, self.orient(self.matrix(right), to.shape)
 
-    def translate_group(self, whole: Tensor) -> Piece:
+    def translate_group(self, whole: Tensor) -> Matrix:
         """Translates `c_{n(ae)}`: a matrix whose columns are those of all heads a. `c_{(ae)n}` is transposed."""
         *labels, last = members = _find_group(whole)
         opened = slot_letters(whole)
@@ -107,26 +107,26 @@ class Translator:
             raise NoForm("a group that is not heads side by side")
         return self.along(self.tensor(whole, *self.find_shape(axes)), f"({''.join(members)})")
 
-    def translate_parts(self, whole: Tensor, part: Expression, cols: str = "") -> Piece:
+    def translate_parts(self, whole: Tensor, part: Expression, cols: str = "") -> Matrix:
         """Translates the matrices of all heads side by side, for a group in `whole`."""
         m, side = self.matrix(part), self.translate_group(whole)
         *labels, last = _find_group(whole)
         return self.concat(labels, part, self.orient(m, (side.rows, last)), cols or side.cols)
 
-    def concat(self, labels: Sequence[str], of: Expression, m: Piece, cols: str) -> Piece:
+    def concat(self, labels: Sequence[str], of: Expression, m: Matrix, cols: str) -> Matrix:
         """Prints the matrices of all labels side by side: `Concat(Y_1, …, Y_h)`, if the heads are one label of a tensor."""
         size = self.names.legend.axes[axis_of(labels[0])].size
         one = len(labels) == 1 and isinstance(of, Tensor) and m.text == self.names.letter(of, *m.shape)
         if not (one and isinstance(of, Tensor) and isinstance(size, Name | Number)):
             below = f"_{{{''.join(map(LATEX.symbol, labels))}}}"
-            return Piece(rf"\mathrm{{Concat}}{below}" + _join_arguments([m]), m.rows, cols)
+            return Matrix(rf"\mathrm{{Concat}}{below}" + _join_arguments([m]), m.rows, cols)
         ends = (Tensor(of.name, tuple(n if slot == Index(labels[0]) else slot for slot in of.slots)) for n in (Number(1), size))
         first, last = (self.names.letter(end, *m.shape) for end in ends)
-        return Piece(f"\\mathrm{{Concat}}({first}, \\dots, {last})", m.rows, cols)
+        return Matrix(f"\\mathrm{{Concat}}({first}, \\dots, {last})", m.rows, cols)
 
     # ---------------------------------------------------------------------------------------------------- expressions
 
-    def matrix(self, e: Expression) -> Piece:
+    def matrix(self, e: Expression) -> Matrix:
         """Translates e. Raises NoForm."""
         if not self.has_axes(e):
             return self.number(e)
@@ -162,17 +162,17 @@ class Translator:
         """Returns whether e has more than numbers and labels."""
         return any(isinstance(x, Tensor) or self.is_axis(x) or self.calls(x) for x in subexpressions(e))
 
-    def number(self, e: Expression) -> Piece:
+    def number(self, e: Expression) -> Matrix:
         """Prints a number without tensors: `sqrt(H)`, `2 ε`."""
-        return Piece(LATEX.expression(e), level=Strength.__members__.get(printer.level(e).name, Strength.SUM))
+        return Matrix(LATEX.expression(e), level=Strength.__members__.get(printer.level(e).name, Strength.SUM))
 
-    def ones(self, letter: str) -> Piece:
+    def ones(self, letter: str) -> Matrix:
         """Prints a column of ones."""
-        return Piece(r"\mathbf{1}", letter)
+        return Matrix(r"\mathbf{1}", letter)
 
     # -------------------------------------------------------------------------------------------------------- tensors
 
-    def translate_tensor(self, e: Tensor) -> Piece:
+    def translate_tensor(self, e: Tensor) -> Matrix:
         """Translates `q_bsea` with labels b and a: Q, with rows s and columns e. A slot that is looked up makes rows."""
         axes = [slot.letter for slot in e.slots if isinstance(slot, Index) and not self.is_label(slot.letter)]
         others = [slot for slot in e.slots if not isinstance(slot, Index) and self.has_axes(slot)]
@@ -184,11 +184,11 @@ class Translator:
             raise NoForm(f"{e.name} is read along its diagonal")
         return self.tensor(e, *self.find_shape(axes))
 
-    def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Piece:
+    def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Matrix:
         """Prints a tensor. Its slots `rows` and `cols` are axes, all others labels."""
         text = self.names.letter(e, rows, cols, self.names.style.transpose * turned)
         level, shape = (Strength.FACTOR, (cols, rows)) if turned else (Strength.ATOM, (rows, cols))
-        return Piece(text, *shape, level, lambda: self.tensor(e, rows, cols, not turned))
+        return Matrix(text, *shape, level, lambda: self.tensor(e, rows, cols, not turned))
 
     def find_shape(self, axes: Sequence[str]) -> Shape:
         """Returns the shape of a tensor with these axes. A vector has the direction of vectors."""
@@ -197,7 +197,7 @@ class Translator:
         first, second = (*axes, "", "")[:2]
         return first, second
 
-    def translate_lookup(self, e: Tensor, axes: Sequence[str], others: Sequence[Expression]) -> Piece:
+    def translate_lookup(self, e: Tensor, axes: Sequence[str], others: Sequence[Expression]) -> Matrix:
         """Translates `E_{x_s d}`: the rows of E that x names."""
         if len(others) > 1 or not isinstance(others[0], Tensor) or e.slots[0] is not others[0] or len(axes) != 1:
             raise NoForm(f"a slot of {e.name} is computed")
@@ -206,11 +206,11 @@ class Translator:
             raise NoForm(f"{e.name} is read at a matrix of numbers")
         return self.lookup(e, axes[0], by)
 
-    def lookup(self, e: Tensor, cols: str, by: Piece) -> Piece:
+    def lookup(self, e: Tensor, cols: str, by: Matrix) -> Matrix:
         """Prints the rows of a matrix that a vector of whole numbers names, or one row."""
-        return Piece(f"{self.names.letter(e, cols, cols)}[{by.text}]", "".join(by.letters), cols)
+        return Matrix(f"{self.names.letter(e, cols, cols)}[{by.text}]", "".join(by.letters), cols)
 
-    def translate_definition(self, e: Tensor, by: Equation) -> Piece:
+    def translate_definition(self, e: Tensor, by: Equation) -> Matrix:
         """Translates the definition of a tensor in its place. A group counts as one letter."""
         left = by.left
         assert isinstance(left, Tensor)
@@ -223,24 +223,24 @@ class Translator:
 
     # --------------------------------------------------------------------------------------------------------- shapes
 
-    def transpose(self, m: Piece) -> Piece:
+    def transpose(self, m: Matrix) -> Matrix:
         """Exchanges rows and columns: `(A B)^⊤` is `B^⊤ A^⊤`."""
         if not m.letters:
             return m
         if m.turn:
             return m.turn()
         text = _raise(m.within(Strength.ATOM), self.names.style.transpose)
-        return Piece(text, m.cols, m.rows, Strength.FACTOR, lambda: m)
+        return Matrix(text, m.cols, m.rows, Strength.FACTOR, lambda: m)
 
-    def along(self, m: Piece, letter: str) -> Piece:
+    def along(self, m: Matrix, letter: str) -> Matrix:
         """Returns m with this letter over its columns."""
         return m if m.cols == letter else self.transpose(m)
 
-    def down_along(self, m: Piece, letter: str) -> Piece:
+    def down_along(self, m: Matrix, letter: str) -> Matrix:
         """Returns m with this letter over its rows."""
         return m if m.rows == letter else self.transpose(m)
 
-    def orient(self, m: Piece, wanted: Shape) -> Piece:
+    def orient(self, m: Matrix, wanted: Shape) -> Matrix:
         """Returns m in the wanted shape: transposed, or repeated by ones along missing letters. Raises NoForm for others."""
         if m.shape == wanted:
             return m
@@ -255,7 +255,7 @@ class Translator:
             return self.scale([m], reduce(self.chain, column + row))
         return reduce(self.chain, [*column, self.orient(m, ("", cols) if column else (rows, "")), *row])
 
-    def agree(self, pieces: Sequence[Piece], numbers: bool = False) -> list[Piece]:
+    def agree(self, pieces: Sequence[Matrix], numbers: bool = False) -> list[Matrix]:
         """Returns pieces in the shape of the first matrix, else of vectors side by side. Single `numbers` may stay."""
         letters = dict.fromkeys(letter for m in pieces for letter in m.letters)
         if len(letters) > 2:
@@ -264,15 +264,15 @@ class Translator:
         wanted = widest.shape if len(widest.letters) == len(letters) else (rows, cols)
         return [m if numbers and not m.letters else self.orient(m, wanted) for m in pieces]
 
-    def lift(self, write: Callable[[Sequence[Piece]], tuple[str, Strength]], *parts: Piece) -> Piece:
+    def lift(self, write: Callable[[Sequence[Matrix]], tuple[str, Strength]], *parts: Matrix) -> Matrix:
         """Prints an operation on each number. Transposed, it is that of the transposed parts."""
         text, level = write(parts)
         shape = next((part.shape for part in parts if part.letters), ("", ""))
-        return Piece(text, *shape, level, lambda: self.lift(write, *map(self.transpose, parts)))
+        return Matrix(text, *shape, level, lambda: self.lift(write, *map(self.transpose, parts)))
 
     # ------------------------------------------------------------------------------------------------------- products
 
-    def factors(self, e: Expression) -> list[Piece]:
+    def factors(self, e: Expression) -> list[Matrix]:
         """Translates the factors of a product, or of a quotient, whose last factor divides."""
         match e:
             case tree.Product():
@@ -283,7 +283,7 @@ class Translator:
             case _:
                 return [self.matrix(e)]
 
-    def multiply(self, factors: Sequence[Piece], summed: frozenset[str] = frozenset()) -> Piece:
+    def multiply(self, factors: Sequence[Matrix], summed: frozenset[str] = frozenset()) -> Matrix:
         """Prints the product of factors, summed over some letters. Raises NoForm if no order of the factors gives one.
 
         Numbers come first. The others combine as long as a rule applies. Two that share only a summed letter are a product of
@@ -299,7 +299,7 @@ class Translator:
             raise NoForm(f"no two of its {len(rest)} factors have a product that is a matrix")
         return self.scale(numbers, *rest)
 
-    def find_steps(self, rest: Sequence[Piece], summed: frozenset[str]) -> Iterator[tuple[Sequence[Piece], Piece]]:
+    def find_steps(self, rest: Sequence[Matrix], summed: frozenset[str]) -> Iterator[tuple[Sequence[Matrix], Matrix]]:
         """Yields factors that combine, and their product."""
         often = Counter(letter for m in rest for letter in m.letters)
         pairs = [(one, other, set(one.letters) & set(other.letters)) for one, other in combinations(rest, 2)]
@@ -322,20 +322,20 @@ class Translator:
         if len(rest) == 2 and all(len(m.letters) == 1 for m in rest):  # `u_n v_u`: `u v^⊤`
             yield rest, self.chain(self.down_along(rest[0], *rest[0].letters), self.along(rest[1], *rest[1].letters))
 
-    def chain(self, one: Piece, other: Piece) -> Piece:
+    def chain(self, one: Matrix, other: Matrix) -> Matrix:
         """Prints a product of matrices: the columns of one are the rows of the other."""
         text = LATEX.multiply([one.within(Strength.CHAIN), other.within(Strength.CHAIN)])
         turn = lambda: self.chain(self.transpose(other), self.transpose(one))  # noqa: E731
-        return Piece(text, one.rows, other.cols, Strength.CHAIN, turn)
+        return Matrix(text, one.rows, other.cols, Strength.CHAIN, turn)
 
-    def scale(self, numbers: Sequence[Piece], of: Piece | None = None) -> Piece:
+    def scale(self, numbers: Sequence[Matrix], of: Matrix | None = None) -> Matrix:
         """Prints numbers times a matrix, or times one another, over the numbers that divide them. A sign comes first."""
         numbers = [inner for factor in numbers for inner in factor.factors or (factor,)]
         over = [factor for factor in numbers if not factor.under and factor.text != "1"]
         under = [factor.under for factor in numbers if factor.under]
         if of and not over and not under:
             return of
-        first, *others = product = [*over, of] if of else over or [Piece("1")]
+        first, *others = product = [*over, of] if of else over or [Matrix("1")]
         text, level = first.text, first.level
         if others:
             sign, shown = ("-", others) if text == "-1" else ("", product)
@@ -343,27 +343,27 @@ class Translator:
         if under:
             text, level, product = f"\\frac{{{text}}}{{{self.scale(under).text}}}", Strength.FACTOR, []
         if not of:
-            return Piece(text, level=level, factors=tuple(product))
-        return Piece(text, *of.shape, level, lambda: self.scale(numbers, self.transpose(of)))
+            return Matrix(text, level=level, factors=tuple(product))
+        return Matrix(text, *of.shape, level, lambda: self.scale(numbers, self.transpose(of)))
 
-    def reciprocal(self, m: Piece) -> Piece:
+    def reciprocal(self, m: Matrix) -> Matrix:
         """Prints one over each number."""
         text = _raise(m.within(Strength.ATOM), r"\circ -1")
-        return Piece(text, *m.shape, Strength.FACTOR, lambda: self.reciprocal(self.transpose(m)), m)
+        return Matrix(text, *m.shape, Strength.FACTOR, lambda: self.reciprocal(self.transpose(m)), m)
 
-    def diagonal(self, vector: Piece) -> Piece:
+    def diagonal(self, vector: Matrix) -> Matrix:
         """Prints the square matrix with a vector on its diagonal."""
         (letter,) = vector.letters
         text = f"\\operatorname{{diag}}({(vector.under or vector).text})" + "^{-1}" * bool(vector.under)
         level = Strength.FACTOR if vector.under else Strength.ATOM
-        return Piece(text, letter, letter, level, lambda: self.diagonal(vector))
+        return Matrix(text, letter, letter, level, lambda: self.diagonal(vector))
 
-    def total(self, labels: Sequence[str], m: Piece) -> Piece:
+    def total(self, labels: Sequence[str], m: Matrix) -> Matrix:
         """Prints a sum over labels."""
         sign = f"\\sum_{{{''.join(map(LATEX.symbol, labels))}}} "
         return self.lift(lambda parts: (sign + parts[0].within(Strength.TERM), Strength.TERM), m)
 
-    def power(self, e: tree.Power) -> Piece:
+    def power(self, e: tree.Power) -> Matrix:
         """Translates each number to a power that is one number."""
         exponent = self.matrix(e.exponent)
         if exponent.letters:
@@ -374,7 +374,7 @@ class Translator:
 
     # ------------------------------------------------------------------------------------------------------ operators
 
-    def apply(self, e: Apply) -> Piece:
+    def apply(self, e: Apply) -> Matrix:
         """Translates a layer, an operator over letters, or a function of each number."""
         row, over = primitive(e.name, bool(e.indices)), tuple(index.letter for index in e.indices)
         if self.calls(e):
@@ -391,7 +391,7 @@ class Translator:
             raise NoForm(f"{e.name} works on {', '.join(over)}, which is not an axis of a matrix here")
         return self.keep(e, over, of) if row.kind == "keeping" else self.reduce_rows(e, over, of)
 
-    def keep(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
+    def keep(self, e: Apply, over: tuple[str, ...], of: Matrix) -> Matrix:
         """Translates an operator that keeps its columns, `Sm_s'`: on each row, or on a vector. The k of `top` stands below."""
         if len(over) > 1:
             raise NoForm(f"{e.name} works on two axes")
@@ -399,18 +399,18 @@ class Translator:
         spelled = f"\\mathrm{{{self.names.style.softmax}}}" if e.name == "Sm" else LATEX.operator(e.name, ())
         name, m = spelled + (f"_{{{first}}}" if first else ""), of if len(of.letters) == 1 else self.along(of, over[0])
         by_row = self.lift(lambda parts: (name + _join_arguments(parts), Strength.ATOM), m)
-        return self.orient(by_row if len(m.letters) == 1 else Piece(by_row.text, *m.shape), of.shape)
+        return self.orient(by_row if len(m.letters) == 1 else Matrix(by_row.text, *m.shape), of.shape)
 
-    def reduce_rows(self, e: Apply, over: tuple[str, ...], of: Piece) -> Piece:
+    def reduce_rows(self, e: Apply, over: tuple[str, ...], of: Matrix) -> Matrix:
         """Translates an operator that makes a number of each row, `mean_d`, or of all. For a whole matrix its letters stand
         below.
         """
         whole = set(over) == set(of.letters)
         m = of if whole else self.along(of, over[0])
         below = e.indices if whole and len(of.letters) > 1 else ()
-        return Piece(LATEX.operator(e.name, below) + _join_arguments([m]), "" if whole else m.rows)
+        return Matrix(LATEX.operator(e.name, below) + _join_arguments([m]), "" if whole else m.rows)
 
-    def translate_call(self, e: Apply) -> Piece:
+    def translate_call(self, e: Apply) -> Matrix:
         """Translates a layer, which works on axes and carries labels along."""
         binding = self.scope.binding(e)
         assert binding is not None
@@ -423,21 +423,21 @@ class Translator:
             raise NoForm(f"{e.name} gives {len(axes)} axes, {', '.join(axes)}")
         return self.call(e, [self.matrix(argument) for argument in e.arguments], self.find_shape(axes))
 
-    def call(self, e: Apply, arguments: Sequence[Piece], shape: Shape) -> Piece:
+    def call(self, e: Apply, arguments: Sequence[Matrix], shape: Shape) -> Matrix:
         """Prints the application of a layer."""
-        return Piece(LATEX.operator(self.layer(e.name), e.indices) + _join_arguments(arguments), *shape)
+        return Matrix(LATEX.operator(self.layer(e.name), e.indices) + _join_arguments(arguments), *shape)
 
     def layer(self, name: str) -> str:
         """Prints the name of a layer."""
         return self.called.get(name, name)
 
 
-def _write_sum(terms: Sequence[Piece]) -> tuple[str, Strength]:
+def _write_sum(terms: Sequence[Matrix]) -> tuple[str, Strength]:
     return printer.join_terms(term.within(Strength.TERM) for term in terms), Strength.SUM
 
 
 # A reciprocal divides.
-def _write_entrywise(factors: Sequence[Piece]) -> tuple[str, Strength]:
+def _write_entrywise(factors: Sequence[Matrix]) -> tuple[str, Strength]:
     first, *others = factors
     signed = ((r"\oslash", other.under) if other.under else (r"\odot", other) for other in others)
     return " ".join(
@@ -446,7 +446,7 @@ def _write_entrywise(factors: Sequence[Piece]) -> tuple[str, Strength]:
 
 
 # A name before its arguments, or a sign between two.
-def _write_function(name: str, arguments: Sequence[Piece]) -> tuple[str, Strength]:
+def _write_function(name: str, arguments: Sequence[Matrix]) -> tuple[str, Strength]:
     level = Strength.SUM if name in COMPARISONS or name in INFIX else Strength.ATOM
     if name in INFIX:
         return f" {INFIX[name]} ".join(argument.within(Strength.FACTOR) for argument in arguments), level
@@ -455,7 +455,7 @@ def _write_function(name: str, arguments: Sequence[Piece]) -> tuple[str, Strengt
     return LATEX.operator(name, ()) + _join_arguments(arguments), level
 
 
-def _join_arguments(of: Iterable[Piece]) -> str:
+def _join_arguments(of: Iterable[Matrix]) -> str:
     return LATEX.enclose_arguments(", ".join(piece.text for piece in of))
 
 
@@ -470,7 +470,7 @@ def _find_group(tensor: Tensor) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class MatrixStyle:
     """The style in which a document writes matrices.
 
     `weight` and `label` give the place of the name of a weight and of the number of a head: `_Q`, `^Q`, `^(q)` with small
@@ -492,14 +492,14 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class LayerNames:
     """The names of one layer: its weights with their axes, names by role or by size, tensors that keep a small letter,
     numbers.
 
     A tensor with the letter of a number is bold.
     """
 
-    style: Style
+    style: MatrixStyle
     legend: Legend
     dropped: frozenset[str]  # labels that are not said
     weights: Mapping[str, tuple[str, ...]]
@@ -583,7 +583,7 @@ def _abut(labels: Sequence[Expression]) -> str:
 # ---------------------------------------------------------------------------------------------- the names of a layer
 
 
-def name_tensors(layer: Layer, dropped: frozenset[str], legend: Legend, style: Style) -> Names:
+def name_tensors(layer: Layer, dropped: frozenset[str], legend: Legend, style: MatrixStyle) -> LayerNames:
     """Names the tensors of a layer whose sums are written out."""
     weights = {w.name: tuple(axis_of(i.letter) for i in w.indices) for w in layer.weights if w.kind != "instance"}
     own = _name_by_size(weights, legend, style) | dict(_name_by_role(layer, style))
@@ -594,17 +594,17 @@ def name_tensors(layer: Layer, dropped: frozenset[str], legend: Legend, style: S
     numbers = frozenset(e.name for e in (*inside, *sizes) if isinstance(e, Name))  # that stand beside the tensors
     used = {*own.values(), *numbers, "W"}
     small = {name for name in tensors if name.upper() in used or name.upper() in tensors - {name}}
-    return Names(style, legend, dropped, weights, own, frozenset(small), numbers)
+    return LayerNames(style, legend, dropped, weights, own, frozenset(small), numbers)
 
 
 # `W_1` from `d` to `d_ff`, if only one weight has these sizes.
-def _name_by_size(weights: Mapping[str, tuple[str, ...]], legend: Legend, style: Style) -> dict[str, str]:
+def _name_by_size(weights: Mapping[str, tuple[str, ...]], legend: Legend, style: MatrixStyle) -> dict[str, str]:
     sizes = {name: " ".join(show(legend.axes[axis].size) for axis in axes) for name, axes in weights.items()}
     own = {name: style.names[size] for name, size in sizes.items() if size in style.names}
     return own if all(count == 1 for count in Counter(own.values()).values()) else {}
 
 
-def _name_by_role(layer: Layer, style: Style) -> Iterator[tuple[str, str]]:
+def _name_by_role(layer: Layer, style: MatrixStyle) -> Iterator[tuple[str, str]]:
     definitions = {line.left.name: line.right for line in equations(layer.body) if line.relation == "="}
     for equation in (line for line in equations(layer.body) if line.relation != "return"):
         if style.weights and isinstance(equation.right, Apply) and equation.right.name == "Sm":

@@ -12,10 +12,10 @@ from itertools import chain, combinations, permutations
 from types import MappingProxyType
 
 from einformer.interpreters.latex.formulas import (
-    Names,
+    LayerNames,
+    Matrix,
+    MatrixStyle,
     NoForm,
-    Piece,
-    Style,
     Translator,
     add_scripts,
     expand,
@@ -43,7 +43,7 @@ _ABOUT = (
 )
 
 
-def print_matrices(spec: Spec, style: Style, layer: str | None = None) -> str:
+def print_matrices(spec: Spec, style: MatrixStyle, layer: str | None = None) -> str:
     """Returns the LaTeX of a checked text, or of one of its layers, in matrices."""
     if any(candidate.name == style.attention for candidate in spec.layers):  # a layer of that name is something else
         style = replace(style, attention="")
@@ -106,7 +106,7 @@ class _Page(Latex):
         comment = "; ".join(filter(None, (node.comment, f"in indices: {line.why}")))
         return replace(plain, text=whole + plain.text, comment=comment)
 
-    def left_side(self, line: Formula, left: Piece) -> str:
+    def left_side(self, line: MatrixFormula, left: Matrix) -> str:
         """The name of a matrix; the result of a layer, or its value for one label; the formula of attention."""
         names, tensor, text = line.translator.names, line.equation.left, left.text
         if line.equation.relation == "return":
@@ -118,7 +118,7 @@ class _Page(Latex):
 
 
 # `Q`, `K` and `V` of a formula of attention.
-def _list_attended(line: Formula) -> dict[str, None]:
+def _list_attended(line: MatrixFormula) -> dict[str, None]:
     translator, definitions = line.translator, {name: equation.right for name, equation in line.translator.taken.items()}
     if not is_attention(line.equation, definitions):
         return {}
@@ -132,13 +132,13 @@ def _list_attended(line: Formula) -> dict[str, None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
+class MatrixFormula:
     """An equation with its sums written out, and its sides in matrices, or the reason `why` there is no right side."""
 
     equation: Equation
     translator: Translator
-    left: Piece | None = None
-    right: Piece | None = None
+    left: Matrix | None = None
+    right: Matrix | None = None
     why: str = ""
 
 
@@ -149,11 +149,11 @@ class LayerFormulas:
     layer: Layer  # its sums written out
     labels: Labels
     translator: Translator
-    found: dict[int, Formula] = field(default_factory=dict)
+    found: dict[int, MatrixFormula] = field(default_factory=dict)
     taken: dict[str, Equation] = field(default_factory=dict)
 
     @property
-    def head(self) -> list[Piece]:
+    def head(self) -> list[Matrix]:
         """Returns the inputs of the layer."""
         formulas = (self.formula(Equation(formal, "=", formal)).left for formal in self.layer.formals)
         return [piece for piece in formulas if piece]
@@ -163,7 +163,7 @@ class LayerFormulas:
         """Returns whether a line puts heads side by side."""
         return any(map(_has_group, [*self.taken.values(), *(line.equation for line in self.found.values() if line.right)]))
 
-    def formula(self, equation: Equation) -> Formula:
+    def formula(self, equation: Equation) -> MatrixFormula:
         """Writes a line with as few labels as possible, then with one more than the layer's, else not at all."""
         why, own = "", replace(self.translator, taken=self.taken)
         for choice in self._list_choices(equation):
@@ -174,11 +174,11 @@ class LayerFormulas:
                 why = why if more else str(none)
                 continue
             if left.letters or not more:
-                return Formula(equation, translator, left, right)
+                return MatrixFormula(equation, translator, left, right)
         try:
-            return Formula(equation, own, own.matrix(equation.left), why=why)
+            return MatrixFormula(equation, own, own.matrix(equation.left), why=why)
         except NoForm:
-            return Formula(equation, own, why=why)
+            return MatrixFormula(equation, own, why=why)
 
     def _list_choices(self, equation: Equation) -> Iterator[Axes]:
         of = self.labels
@@ -202,7 +202,7 @@ class LayerFormulas:
             if not (self._is_part(line) and self._is_taken_in(statement, body[place + 1 :])):
                 self.found[id(statement)] = line
 
-    def _is_part(self, line: Formula) -> bool:
+    def _is_part(self, line: MatrixFormula) -> bool:
         """A line that puts heads side by side, or defines a matrix between positions without a name of its own."""
         left, equation = line.left, line.equation
         if left is None or line.right is None or equation.relation != "=":
@@ -244,7 +244,7 @@ def _list_reads(equation: Equation) -> Iterable[str]:
 
 
 def write_formulas(
-    spec: Spec, style: Style, called: Mapping[str, str] = MappingProxyType({}), translate: type[Translator] = Translator
+    spec: Spec, style: MatrixStyle, called: Mapping[str, str] = MappingProxyType({}), translate: type[Translator] = Translator
 ) -> dict[str, LayerFormulas]:
     """Returns the lines of each layer of a checked text, as its author wrote it. `called` are layers with other names."""
     written, legend = {layer.name: layer for layer in spec.layers}, Legend.of(spec)
@@ -256,7 +256,7 @@ def write_formulas(
 
     def write(layer: Layer) -> LayerFormulas:
         own = find_labels(layer)
-        names: Names = name_tensors(layer, own.dropped, legend, style)
+        names: LayerNames = name_tensors(layer, own.dropped, legend, style)
         lines = LayerFormulas(layer, own, translate(names, called, scopes[layer.name], own.chosen, carried, own.down))
         lines.read(layer.body)
         return lines

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.emit import Stored
+from einformer.interpreters.torch.emit import Variable
 from einformer.interpreters.torch.fast import KernelEmitter
-from einformer.interpreters.torch.fragments import ATOM, LOOSE, SUM, Code, Context, Dims, align
+from einformer.interpreters.torch.fragments import ATOM, LOOSE, SUM, Context, Dims, Fragment, align
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import EmittedFile, count_axes
 from einformer.interpreters.torch.writing import find_unused
@@ -176,7 +176,7 @@ class CachedEmitter(KernelEmitter):
             case _:
                 yield from super().line(line)
 
-    def find_lying(self, value: Value) -> Stored:
+    def find_lying(self, value: Value) -> Variable:
         """The variable in which a value lies."""
         place = self.find_place(value)
         assert place is not None
@@ -207,22 +207,22 @@ class CachedEmitter(KernelEmitter):
         position = next((k for k, label in enumerate(labels) if "".join(label) in self.context.rows), 0)
         return f", {position}" * bool(position)
 
-    def code(self, value: Value, wanted: Dims | None = None) -> Code:
+    def code(self, value: Value, wanted: Dims | None = None) -> Fragment:
         """The code of a value; of positions along themselves their places."""
         if value.operation == op.Iota(self.context.time):
             self.context.needs["device"] = None
-            return Code(f"torch.arange({self.context.size(self.context.time)}, device=device)", value.axes, "integer")
+            return Fragment(f"torch.arange({self.context.size(self.context.time)}, device=device)", value.axes, "integer")
         return super().code(value, wanted)
 
-    def code_rewritten(self, value: Value, wanted: Dims | None) -> Code:
+    def code_rewritten(self, value: Value, wanted: Dims | None) -> Fragment:
         """The code of an operation of decoding."""
         match value.operation:
             case Positions(letter, step):
                 return self.code_numbers(letter, step)
             case Among(letter, step):
                 self.context.wanted |= {"fresh": None} if step else {"fresh": None, "row": None}
-                last = Code(f"{self.turns[letter]} - {self.context.count}", (), "integer", SUM) if step else None
-                return last or Code("row", (letter,), "integer")
+                last = Fragment(f"{self.turns[letter]} - {self.context.count}", (), "integer", SUM) if step else None
+                return last or Fragment("row", (letter,), "integer")
             case Places(number, letter):
                 return self.code_places(self.code(number, wanted), letter)
             case Ago(number):
@@ -234,35 +234,35 @@ class CachedEmitter(KernelEmitter):
                 code = self.code(argument, wanted)
                 row = self.row(tuple((dim,) for dim in code.dims))
                 text = f"cache.{name}({write_path(path)}, {code.text}, {code.dims.index(letter)}{row})"
-                return Code(text, code.dims, code.kind)
+                return Fragment(text, code.dims, code.kind)
             case _:
                 return super().code_rewritten(value, wanted)
 
-    def code_numbers(self, letter: str, step: bool) -> Code:
+    def code_numbers(self, letter: str, step: bool) -> Fragment:
         """`s_bs` and `t_bt`: every row has numbers of its own."""
         self.context.wanted["new" if letter == self.context.time else f"visible {letter}"] = None
         name = self.name_numbers(letter)
         turn = f"{name}[..., {self.turns[letter]}]" if step else ""
-        return Code(turn or name, self.context.rows + (letter,) * (not step), "integer")
+        return Fragment(turn or name, self.context.rows + (letter,) * (not step), "integer")
 
     def name_numbers(self, letter: str) -> str:
         """The variable of the numbers of an index."""
         own = self.context.spell(letter)
         return self.avoid_tensors(f"{own}_{''.join(map(self.context.spell, self.context.rows))}{own}")
 
-    def code_places(self, number: Code, letter: str) -> Code:
+    def code_places(self, number: Fragment, letter: str) -> Fragment:
         """Where positions lie among those that are seen."""
         dims = tuple(dict.fromkeys((*self.context.rows, *number.dims)))
-        whole = number if number.kind == "integer" else Code(f"{number.at(ATOM)}.long()", number.dims)
+        whole = number if number.kind == "integer" else Fragment(f"{number.at(ATOM)}.long()", number.dims)
         text = align(whole, dims) if number.dims else f"torch.full({(1,) * len(self.context.rows)}, {whole.text})"
-        return Code(f"cache.find_places({text}, {self.context.size(letter)})", dims, "integer")
+        return Fragment(f"cache.find_places({text}, {self.context.size(letter)})", dims, "integer")
 
-    def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Code, Code | None]:
+    def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Fragment, Fragment | None]:
         """A place lies among the visible ones; a place before the start of time is zero (R4)."""
         match slot.number.operation:
             case Places(number):
                 code = self.code(number, wanted)
-                begun = Code(f"{code.at(SUM)} >= 0", code.dims, "condition", LOOSE)
+                begun = Fragment(f"{code.at(SUM)} >= 0", code.dims, "condition", LOOSE)
                 return self.code(slot.number, wanted), None if is_natural(number) else begun
             case Positions() | Ago():
                 return self.code(slot.number), None

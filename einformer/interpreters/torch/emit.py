@@ -17,9 +17,9 @@ from einformer.interpreters.torch.fragments import (
     POWER,
     PRODUCT,
     SUM,
-    Code,
     Context,
     Dims,
+    Fragment,
     Guard,
     align,
     combine_kinds,
@@ -35,30 +35,30 @@ from einformer.language.primitives import CONSTANTS, Primitive, row_of
 from einformer.language.tree import Expression
 from einformer.language.weights import key
 from einformer.program import operations as op
-from einformer.program.lowering import Body
+from einformer.program.lowering import Lowering
 from einformer.program.operations import Carried, Function, Kind, Label, Line, Turns, Value, join_labels
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.classes import Class
 
 
-def code_function(context: Context, row: Primitive, argument: Code) -> Code:
+def code_function(context: Context, row: Primitive, argument: Fragment) -> Fragment:
     """A function of one argument."""
     kind: Kind = "condition" if row.condition else "number" if argument.plain else argument.kind
     if argument.plain:
-        return Code(fill_template(row.python, argument), (), kind, ATOM if row.python.endswith("({})") else LOOSE)
+        return Fragment(fill_template(row.python, argument), (), kind, ATOM if row.python.endswith("({})") else LOOSE)
     if argument.kind == "integer":
         argument = context.cast(argument, "number")
         kind = argument.kind
-    return Code(fill_template(row.torch, argument), argument.dims, kind)
+    return Fragment(fill_template(row.torch, argument), argument.dims, kind)
 
 
-def fill_template(template: str, argument: Code) -> str:
+def fill_template(template: str, argument: Fragment) -> str:
     """The text of a row with its argument, in parentheses where none stand around it."""
     return template.format(argument.text if "({})" in template or "({}," in template else argument.at(ATOM))
 
 
-def code_infix(context: Context, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
+def code_infix(context: Context, row: Primitive, arguments: list[Fragment], wanted: Dims | None) -> Fragment:
     """Comparisons, `and`, `or`, `mod`."""
     name = row.name
     if name == "mod":
@@ -67,36 +67,36 @@ def code_infix(context: Context, row: Primitive, arguments: list[Code], wanted: 
     level = POWER if name in ("mod", "and", "or") else SUM
     text = (row.python if plain else row.torch).format(*(align(argument, dims, level) for argument in arguments))
     if name == "mod":
-        return Code(text, dims, combine_kinds(arguments), SUM)  # a minus before it would negate what `%` divides
-    return Code(text, dims, "tensor" if any(a.kind == "tensor" for a in arguments) else "condition", LOOSE)
+        return Fragment(text, dims, combine_kinds(arguments), SUM)  # a minus before it would negate what `%` divides
+    return Fragment(text, dims, "tensor" if any(a.kind == "tensor" for a in arguments) else "condition", LOOSE)
 
 
-def code_extreme(context: Context, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
+def code_extreme(context: Context, row: Primitive, arguments: list[Fragment], wanted: Dims | None) -> Fragment:
     """Of two: plain numbers clamp."""
     dims, kind = order_dims([a.dims for a in arguments], wanted), combine_kinds(arguments)
     plain = [a for a in arguments if a.plain]
     if len(plain) == 2:
-        return Code(row.python.format(*(a.text for a in arguments)), (), kind)
+        return Fragment(row.python.format(*(a.text for a in arguments)), (), kind)
     if plain:
         other, end = context.cast(next(a for a in arguments if not a.plain), kind), "min" if row.name == "max" else "max"
         return other.become(f"{other.at(ATOM)}.clamp({end}={plain[0].text})")
     left, right = (align(context.cast(a, kind), dims) for a in arguments)
-    return Code(row.torch.format(left, right), dims, kind)
+    return Fragment(row.torch.format(left, right), dims, kind)
 
 
-def choose(context: Context, condition: Code, then: Code, otherwise: Code, dims: Dims) -> Code:
+def choose(context: Context, condition: Fragment, then: Fragment, otherwise: Fragment, dims: Dims) -> Fragment:
     """One of two numbers of Python; those that float32 may not hold need their dtype."""
     kind, chosen = combine_kinds([then, otherwise]), align(condition, dims)
     if all(code.kind == "integer" or code.text in ("math.inf", "-math.inf") for code in (then, otherwise)):
-        return Code(f"torch.where({chosen}, {then.text}, {otherwise.text})", dims, kind)
+        return Fragment(f"torch.where({chosen}, {then.text}, {otherwise.text})", dims, kind)
     context.needs["number"] = None
     text = f"torch.full_like({chosen}, {otherwise.text}, dtype=number).masked_fill({chosen}, {then.text})"
-    return Code(text, dims, kind)
+    return Fragment(text, dims, kind)
 
 
 def code_operator(
-    context: Context, name: str, letters: Sequence[str], argument: Code, counts: list[Code], together: bool = False
-) -> Code:
+    context: Context, name: str, letters: Sequence[str], argument: Fragment, counts: list[Fragment], together: bool = False
+) -> Fragment:
     """A primitive over indices; `together` in the form for several, also over one."""
     row = row_of(name, True)
     axes = [argument.dims.index(letter) for letter in letters]
@@ -110,11 +110,11 @@ def code_operator(
     for places in (axes,) if row.kind == "reducing" or row.together else ([axis] for axis in axes):
         place = str(number_axis(places[0], len(argument.dims))) if len(places) == 1 else f"({', '.join(map(str, places))})"
         text = template.format(text, *(count.text for count in counts), place)
-    return Code(text, dims, kind)
+    return Fragment(text, dims, kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class Variable:
     """A value in a variable: its name, the letters on each of its axes, and its kind where it was made of another."""
 
     name: str
@@ -130,7 +130,7 @@ class Emitter:
     functions: Mapping[str, Function]
     context: Context
     shell: Class
-    stored: dict[Value, list[Stored]] = field(default_factory=dict)
+    stored: dict[Value, list[Variable]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # the variable of each name
     turns: dict[str, str] = field(default_factory=dict)  # the letter of a loop or a recurrence: its number in this turn
     steps: dict[Value, tuple[str, int, int]] = field(default_factory=dict)  # of recurrences: steps, their axis, how far back
@@ -140,13 +140,13 @@ class Emitter:
         for line in self.function.inputs:
             self.store(line)
         for line in self.function.weights:
-            if line.value.operation == op.Weight(line.name):
-                self.stored[line.value] = [Stored(f"self.{key(line.name)}", line.labels)]
+            if line.value.operation == op.StoredWeight(line.name):
+                self.stored[line.value] = [Variable(f"self.{key(line.name)}", line.labels)]
             elif line.value not in self.stored:
                 yield f"{self.name(line)} = {self.text(line)}"
                 self.store(line)
         for line in self.function.scalars:
-            self.stored[line.value] = [Stored(self.name(line), line.labels)]
+            self.stored[line.value] = [Variable(self.name(line), line.labels)]
         yield from self.lines(self.function.lines, "")
         last = self.function.lines[-1]
         if not (isinstance(last, Line) and last.equation is not None and last.equation.relation == "return"):
@@ -188,24 +188,24 @@ class Emitter:
             yield from (indent + INDENT + line for line in self.leave(carried, places.get(carried.name)))
         del self.turns[turns.letter]
 
-    def find_place_named(self, name: str, value: Value) -> Stored:
+    def find_place_named(self, name: str, value: Value) -> Variable:
         """Where a value lies under a name: other names may stand for it too."""
         return next(place for place in self.stored[value] if place.name == self.names[name])
 
-    def enter(self, carried: Carried, before: Value, place: Stored) -> Iterator[str]:
+    def enter(self, carried: Carried, before: Value, place: Variable) -> Iterator[str]:
         """The start of the first turn, of the kind that all turns have."""
         yield from self.reassign(place.name, replace(self.code(before), text=place.name), carried.within.kind)
         self.stored[carried.within] = [place]
 
-    def leave(self, carried: Carried, place: Stored | None) -> Iterator[str]:
+    def leave(self, carried: Carried, place: Variable | None) -> Iterator[str]:
         """What the next turn starts from, where it finds it, and what is left after the last."""
         if place is not None:
             letters = join_labels(place.labels)
-            code = Code(self.write_grouped(self.code(carried.last, letters), place.labels), letters, carried.last.kind)
+            code = Fragment(self.write_grouped(self.code(carried.last, letters), place.labels), letters, carried.last.kind)
             yield from self.reassign(place.name, code, carried.within.kind)
         self.stored[carried.after] = [place or self.find_place_named(carried.name, carried.last)]
 
-    def reassign(self, name: str, code: Code, kind: Kind) -> Iterator[str]:
+    def reassign(self, name: str, code: Fragment, kind: Kind) -> Iterator[str]:
         """A variable that gets another value, or one of another kind."""
         settled = self.context.fill(code, (), kind) if code.plain else self.context.cast(code, kind)
         if settled.text != name:
@@ -225,15 +225,15 @@ class Emitter:
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
         """The value of a line lies in a variable now, and nothing else does."""
-        self.lay(line.value, Stored(self.name(line), line.labels, kind))
+        self.lay(line.value, Variable(self.name(line), line.labels, kind))
 
-    def lay(self, value: Value, place: Stored) -> None:
+    def lay(self, value: Value, place: Variable) -> None:
         """A value lies in a variable now, and nothing else does."""
         for others in self.stored.values():
             others[:] = [other for other in others if other.name != place.name]
         self.stored.setdefault(value, []).append(place)
 
-    def find_place(self, value: Value) -> Stored | None:
+    def find_place(self, value: Value) -> Variable | None:
         """The variable in which a value lies, with an axis for each letter if there is one."""
         places = reversed(self.stored.get(value, []))
         return min(places, key=lambda each: sum(len(label) > 1 for label in each.labels), default=None)
@@ -243,26 +243,26 @@ class Emitter:
         code = self.code(line.value, join_labels(line.labels))
         return code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
 
-    def write_grouped(self, code: Code, labels: Sequence[Label]) -> str:
+    def write_grouped(self, code: Fragment, labels: Sequence[Label]) -> str:
         """The text of a value with an axis for each label."""
         return self.merge_groups(code, labels).text
 
-    def merge_groups(self, code: Code, labels: Sequence[Label]) -> Code:
+    def merge_groups(self, code: Fragment, labels: Sequence[Label]) -> Fragment:
         """A value with an axis for each label: groups merged row-major."""
         code = self.shape(code, join_labels(labels))
         for axis, label in enumerate(labels):
             if len(label) > 1:
                 ends = f"{axis}, {axis + len(label) - 1}" if axis < len(labels) - 1 else f"-{len(label)}"
-                code = Code(f"{code.at(ATOM)}.flatten({ends})")
+                code = Fragment(f"{code.at(ATOM)}.flatten({ends})")
         return code
 
-    def shape(self, code: Code, letters: Dims) -> Code:
+    def shape(self, code: Fragment, letters: Dims) -> Fragment:
         """A value with exactly these axes."""
         return replace(self.context.fill(code, letters, code.kind if letters else "tensor"), kind=code.kind)
 
     # ---------------------------------------------------------------------------------------------------- values
 
-    def code(self, value: Value, wanted: Dims | None = None) -> Code:
+    def code(self, value: Value, wanted: Dims | None = None) -> Fragment:
         """The code of a value; its axes in the order of `wanted` where that costs nothing."""
         if place := self.find_place(value):
             self.read(value)
@@ -272,15 +272,15 @@ class Emitter:
                 return self.code_constant(number)
             case op.Iota(letter):
                 self.context.needs[f"index {letter}"] = None
-                return Code(self.context.spell(letter), (letter,), "integer")
+                return Fragment(self.context.spell(letter), (letter,), "integer")
             case op.Turn(letter):
-                return Code(self.turns[letter], (), "integer")
+                return Fragment(self.turns[letter], (), "integer")
             case op.Map(name, arguments):
                 return self.map(name, arguments, wanted)
             case op.Reduce(name, letters, argument, counts, weighs):
                 codes = [self.code(count) for count in counts]
                 return code_operator(self.context, name, letters, self.code(argument, wanted), codes, not weighs)
-            case op.Contract(letters, factors):
+            case op.Einsum(letters, factors):
                 return self.code_contraction(frozenset(letters), factors, wanted)
             case op.View(argument, old, new) if self.renames(old, new):
                 renamed, code = {one[0]: other[0] for one, other in zip(old, new, strict=True)}, self.code(argument)
@@ -293,15 +293,15 @@ class Emitter:
             case op.Gather():
                 return self.gather(value.operation, value.kind, wanted)
             case op.Call():
-                return Code(self.call(value.operation), value.axes)
+                return Fragment(self.call(value.operation), value.axes)
             case op.Rewritten():
                 return self.code_rewritten(value, wanted)
-            case op.Input() | op.Weight() | op.Table() | op.Recur() as operation:
+            case op.Input() | op.StoredWeight() | op.Table() | op.Recur() as operation:
                 raise AssertionError(f"{operation} lies in no variable")
             case _:
                 assert_never(value.operation)
 
-    def code_rewritten(self, value: Value, wanted: Dims | None) -> Code:
+    def code_rewritten(self, value: Value, wanted: Dims | None) -> Fragment:
         """The code of an operation that a rewrite puts in the place of others."""
         code = code_exchange(self, value, wanted)
         assert code is not None, f"{value.operation} is none of this plan"
@@ -317,24 +317,24 @@ class Emitter:
         self.context.guards = around
         return f"{self.shell.name_callee(e)}({', '.join([*texts, *self.shell.list_extras(e)])})"
 
-    def settle(self, code: Code, kind: Kind) -> Code:
+    def settle(self, code: Fragment, kind: Kind) -> Fragment:
         """Whole numbers where they select, else numbers of the dtype of the model."""
         return _make_index(code) if kind == "integer" else self.context.cast(code, kind)
 
-    def code_constant(self, number: int | float | str) -> Code:
+    def code_constant(self, number: int | float | str) -> Fragment:
         """A number, a size, a scalar, π."""
         if not isinstance(number, str):
             text = ("math.inf" if number > 0 else "-math.inf") if math.isinf(number) else repr(number)
-            return Code(text, (), "number" if isinstance(number, float) else "integer", ATOM if number >= 0 else PRODUCT)
+            return Fragment(text, (), "number" if isinstance(number, float) else "integer", ATOM if number >= 0 else PRODUCT)
         axis = (
             self.context.legend.axis(number.strip("|")) if number.startswith("|") else self.context.legend.axis_of_size(number)
         )
         if axis is not None:
             size = self.context.size(number.strip("|") if number.startswith("|") else axis.letter)
-            return Code(size, (), "integer", SUM if " + " in size else PRODUCT if " " in size else ATOM)
+            return Fragment(size, (), "integer", SUM if " + " in size else PRODUCT if " " in size else ATOM)
         if number in CONSTANTS:
-            return Code("math.pi", (), "number")
-        return Code(self.context.read_scalar(self.context.reserve_name("scalar", number, key(number))), (), "number")
+            return Fragment("math.pi", (), "number")
+        return Fragment(self.context.read_scalar(self.context.reserve_name("scalar", number, key(number))), (), "number")
 
     def read(self, value: Value) -> None:
         """A scalar with indices is a line of the head, at all their numbers."""
@@ -361,13 +361,13 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 
-    def sum(self, terms: Sequence[Value], wanted: Dims | None) -> Code:
+    def sum(self, terms: Sequence[Value], wanted: Dims | None) -> Fragment:
         """`a + b - c`, lined up by index; a subtrahend is held together."""
         minus = [_is_negative(term) for term in terms]
         codes = [self.code(_strip_minus(t) if k and minus[k] else t, wanted) for k, t in enumerate(terms)]
         return self.context.add(codes, wanted, ["-" if negative else "+" for negative in minus])
 
-    def product(self, factors: Sequence[Value], wanted: Dims | None) -> Code:
+    def product(self, factors: Sequence[Value], wanted: Dims | None) -> Fragment:
         """Factors, a leading -1 as a minus."""
         if factors[0].operation == op.Constant(-1):
             rest = self.product(factors[1:], wanted) if len(factors) > 2 else self.code(factors[1], wanted)
@@ -375,7 +375,7 @@ class Emitter:
         codes = [self.code(factor, wanted) for factor in factors]
         return multiply([self.context.cast(code, combine_kinds(codes)) for code in codes], wanted)
 
-    def power(self, base: Value, exponent: Value, wanted: Dims | None) -> Code:
+    def power(self, base: Value, exponent: Value, wanted: Dims | None) -> Fragment:
         """`base ** exponent`."""
         times = exponent.operation.value if isinstance(exponent.operation, op.Constant) else None
         left, right = self.code(base, wanted), self.code(exponent, wanted)
@@ -383,9 +383,9 @@ class Emitter:
         kind: Kind = "tensor" if "tensor" in (left.kind, right.kind) else "number"
         dims = order_dims([left.dims, right.dims], wanted)
         text = f"{align(self.context.cast(left, kind), dims, ATOM)} ** {align(self.context.cast(right, kind), dims, ATOM)}"
-        return Code(text, dims, kind, POWER)
+        return Fragment(text, dims, kind, POWER)
 
-    def map(self, name: str, arguments: Sequence[Value], wanted: Dims | None) -> Code:
+    def map(self, name: str, arguments: Sequence[Value], wanted: Dims | None) -> Fragment:
         """Arithmetic, a choice, or a function of the table."""
         match name, arguments:
             case "+", terms:
@@ -401,7 +401,7 @@ class Emitter:
             case _:
                 return self.call_function(row_of(name, False), [self.code(argument, wanted) for argument in arguments], wanted)
 
-    def call_function(self, row: Primitive, arguments: list[Code], wanted: Dims | None) -> Code:
+    def call_function(self, row: Primitive, arguments: list[Fragment], wanted: Dims | None) -> Fragment:
         """A function of the table."""
         if row.infix:
             return code_infix(self.context, row, arguments, wanted)
@@ -412,20 +412,20 @@ class Emitter:
             return self.context.draw_apart(dropped.become(row.torch.format(dropped.text, arguments[1].text)))
         return code_function(self.context, row, self.context.shield(arguments[0]) if row.steep else arguments[0])
 
-    def where(self, arms: Sequence[Value], wanted: Dims | None) -> Code:
+    def where(self, arms: Sequence[Value], wanted: Dims | None) -> Fragment:
         """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""
         condition = self.code(arms[0], wanted)
         then, otherwise = (self.code_branch(arm, condition, arm is arms[1], wanted) for arm in arms[1:])
         dims, kind = order_dims([condition.dims, then.dims, otherwise.dims], wanted), combine_kinds([then, otherwise])
         if condition.plain:
             then, otherwise = (self.context.fill(arm, dims, kind) for arm in (then, otherwise))
-            return Code(f"{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}", dims, kind, LOOSE)
+            return Fragment(f"{then.at(SUM)} if {condition.text} else {otherwise.at(SUM)}", dims, kind, LOOSE)
         if then.plain and otherwise.plain:
             return choose(self.context, condition, then, otherwise, dims)
         one, other = (align(self.context.cast(arm, kind), dims) for arm in (then, otherwise))
-        return Code(f"torch.where({align(condition, dims)}, {one}, {other})", dims, kind)
+        return Fragment(f"torch.where({align(condition, dims)}, {one}, {other})", dims, kind)
 
-    def code_branch(self, arm: Value, condition: Code, holds: bool, wanted: Dims | None) -> Code:
+    def code_branch(self, arm: Value, condition: Fragment, holds: bool, wanted: Dims | None) -> Fragment:
         """The value of a `where` where its condition holds, or where it does not."""
         around, self.context.guards = self.context.guards, (*self.context.guards, Guard(condition, holds))
         code = self.code(arm, wanted)
@@ -434,7 +434,7 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------ contractions
 
-    def code_contraction(self, letters: frozenset[str], factors: Sequence[Value], wanted: Dims | None) -> Code:
+    def code_contraction(self, letters: frozenset[str], factors: Sequence[Value], wanted: Dims | None) -> Fragment:
         """A product over letters is an einsum; numbers of Python, and a denominator without the letters, stay outside."""
         bottom, (last, *_) = None, reversed(factors)
         match last.operation:
@@ -458,7 +458,7 @@ class Emitter:
         place = next((stored for stored in self.stored.get(value, ()) if stored.labels == labels), None)
         return place.name if place else self.merge_groups(self.code(value), labels).at(ATOM)
 
-    def view(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Code:
+    def view(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Fragment:
         """A tensor whose axes have other letters: split, or read at their first numbers."""
         dims = Dims()
         for axis, (before, after) in enumerate(zip(old, new, strict=True)):
@@ -468,7 +468,7 @@ class Emitter:
             elif len(before) == 1 and self.is_bounded(after[0], before[0]):
                 code = f"{code}[{':, ' * len(dims)}:{self.context.size(after[0])}]"
             dims += after
-        return Code(code, dims, kind)
+        return Fragment(code, dims, kind)
 
     def renames(self, old: Sequence[Label], new: Sequence[Label]) -> bool:
         """Has each axis another letter, and no more?"""
@@ -480,24 +480,24 @@ class Emitter:
         axis = self.context.legend.axis(letter)
         return axis_of(letter) != axis_of(before) and axis is not None and axis.bound is not None
 
-    def gather(self, e: op.Gather, kind: Kind, wanted: Dims | None) -> Code:
+    def gather(self, e: op.Gather, kind: Kind, wanted: Dims | None) -> Fragment:
         """A tensor read at computed numbers, which take the place of an axis, or of all of them lined up by letter."""
         scalar = next((line for line in self.function.scalars if line.value is e.argument), None)
         if scalar is not None and all(number.plain for number in e.numbers):
             listed = self.context.read_scalar(self.context.reserve_name("scalar", scalar.name, key(scalar.name)))
-            return Code(f"{listed}[{self.code(e.numbers[0]).text}]", (), "number")
+            return Fragment(f"{listed}[{self.code(e.numbers[0]).text}]", (), "number")
         slots, tensor = self.step(e) if e.argument in self.steps else ([*e.slots], self.write_whole(e.argument, e.labels))
         while turns := [axis for axis, slot in enumerate(slots) if isinstance(slot.number.operation, op.Turn)]:
             tensor = f"{tensor}[{':, ' * turns[0]}{self.code(slots.pop(turns[0]).number).text}]"
         moved = [axis for axis, slot in enumerate(slots) if not self.is_own(slot)]
         rest = [letter for axis, slot in enumerate(slots) if axis not in moved for letter in slot.number.axes]
         if not moved and len(set(rest)) == len(rest):
-            return Code(tensor, tuple(rest), kind)
+            return Fragment(tensor, tuple(rest), kind)
         if len(moved) == 1 and not set(rest) & set(slots[moved[0]].number.axes) and len(set(rest)) == len(rest):
-            return self.select(tensor, slots, moved[0], kind, wanted, isinstance(e.argument.operation, op.Weight))
+            return self.select(tensor, slots, moved[0], kind, wanted, isinstance(e.argument.operation, op.StoredWeight))
         places = [self.place(slot, None) for slot in slots]
         dims = tuple(dict.fromkeys(dim for place, _ in places for dim in place.dims))
-        code = Code(f"{tensor}[{', '.join(align(place, dims) for place, _ in places)}]", dims, kind)
+        code = Fragment(f"{tensor}[{', '.join(align(place, dims) for place, _ in places)}]", dims, kind)
         for _, zero in places:
             code = zero_early(code, zero)
         return code
@@ -507,17 +507,19 @@ class Emitter:
         number, label = slot.number.operation, slot.label
         return isinstance(number, op.Iota) and len(label) == 1 and not self.is_bounded(number.letter, label[0])
 
-    def select(self, tensor: str, slots: Sequence[op.Slot], axis: int, kind: Kind, wanted: Dims | None, trained: bool) -> Code:
+    def select(
+        self, tensor: str, slots: Sequence[op.Slot], axis: int, kind: Kind, wanted: Dims | None, trained: bool
+    ) -> Fragment:
         """One axis read at computed numbers, whose letters take its place; a table read at tokens is an embedding."""
         number, (place, zero) = slots[axis].number, self.place(slots[axis], wanted)
         before, after = (op.unite_axes(slot.number for slot in some) for some in (slots[:axis], slots[axis + 1 :]))
         named = number in self.stored or isinstance(number.operation, op.View | op.Gather)
         if trained and named and number.axes and axis == 0 and len(slots) == 2 and zero is None:
-            return Code(f"fn.embedding({place.text}, {tensor})", (*place.dims, *after))
+            return Fragment(f"fn.embedding({place.text}, {tensor})", (*place.dims, *after))
         whole = "..., " if axis > 1 and axis == len(slots) - 1 else ":, " * axis
-        return zero_early(Code(f"{tensor}[{whole}{place.text}]", (*before, *place.dims, *after), kind), zero)
+        return zero_early(Fragment(f"{tensor}[{whole}{place.text}]", (*before, *place.dims, *after), kind), zero)
 
-    def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Code, Code | None]:
+    def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Fragment, Fragment | None]:
         """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not."""
         value, label, number = slot.number, slot.label, self.code(slot.number, wanted)
         place = _make_index(number)
@@ -527,7 +529,7 @@ class Emitter:
         guarded = any(not guard.code.plain for guard in self.context.guards)
         if slot.timed:
             ends = f"0, {size} - 1" if guarded else "min=0"
-            begun = Code(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
+            begun = Fragment(f"{number.at(SUM)} >= 0", number.dims, "condition", LOOSE)
             return place if number.plain else place.become(f"({place.text}).clamp({ends})"), begun
         if number.plain:
             return place.become(f"min(max({place.text}, 0), {size} - 1)") if guarded else place, None
@@ -583,10 +585,10 @@ class Emitter:
         return [op.Slot((), back), *slots], f"torch.stack({steps}[-{most}:])"
 
 
-def _make_index(code: Code) -> Code:
+def _make_index(code: Fragment) -> Fragment:
     if code.kind == "integer":
         return code
-    return Code(f"int({code.text})" if code.plain else f"{code.at(ATOM)}.long()", code.dims, "integer")
+    return Fragment(f"int({code.text})" if code.plain else f"{code.at(ATOM)}.long()", code.dims, "integer")
 
 
 def _find_ago(value: Value) -> Value:
@@ -602,7 +604,7 @@ def _is_negative(value: Value) -> bool:
     match value.operation:
         case op.Constant(number):
             return not isinstance(number, str) and number < 0
-        case op.Map("*" | "/", (first, *_)) | op.Contract(_, (first, *_)):
+        case op.Map("*" | "/", (first, *_)) | op.Einsum(_, (first, *_)):
             return _is_negative(first)
         case _:
             return False
@@ -616,8 +618,8 @@ def _strip_minus(value: Value) -> Value:
             return only
         case op.Map(name, (first, *rest)):
             return replace(value, operation=op.Map(name, (*_strip_first(first), *rest)))
-        case op.Contract(letters, (first, *rest)):
-            return replace(value, operation=op.Contract(letters, (*_strip_first(first), *rest)))
+        case op.Einsum(letters, (first, *rest)):
+            return replace(value, operation=op.Einsum(letters, (*_strip_first(first), *rest)))
         case _:
             return value
 
@@ -626,10 +628,10 @@ def _strip_first(first: Value) -> tuple[Value, ...]:
     return () if first.operation == op.Constant(-1) else (_strip_minus(first),)
 
 
-def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None = None) -> Code:
+def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None = None) -> Fragment:
     """A number of sizes, scalars and the numbers of turns, which are called so."""
     turns = turns or {}
-    body = Body(context.layer, context.layers, context.legend, context.time, still=frozenset(turns))
+    body = Lowering(context.layer, context.layers, context.legend, context.time, still=frozenset(turns))
     value = body.value(e)
     function = Function("", (), (), tuple(body.scalars.values()), (), Line("", value, ()))
     alone = Emitter(function, {}, context, None, turns=dict(turns))  # type: ignore[arg-type]  # for nothing is called

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from einformer.interpreters.torch.emit import Emitter, Stored
-from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Code, Dims, align, permute
+from einformer.interpreters.torch.emit import Emitter, Variable
+from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Dims, Fragment, align, permute
 from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
@@ -23,7 +23,7 @@ from einformer.program.kernels import (
     Chunked,
     CrossEntropy,
     Gathered,
-    Linear,
+    LinearMap,
     Norm,
     Part,
     Picked,
@@ -194,7 +194,7 @@ def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
     read, seen = count_reads(function), set[str]()
     lines = {line.value: line.name for line in function.weights}
     single = {weight.name: weight for weight in list_stored(layer) if weight.kind == "trained"}
-    for kernel in (value.operation for value in walk_values(function) if isinstance(value.operation, Linear)):
+    for kernel in (value.operation for value in walk_values(function) if isinstance(value.operation, LinearMap)):
         none = [()] * len(kernel.biases)
         for weights, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, none, ())):
             every = zip(weights, kernel.rows[: len(weights)], columns, strict=True)
@@ -216,7 +216,7 @@ class KernelEmitter(Emitter):
 
     parts: dict[Value, list[Value]] = field(default_factory=lambda: defaultdict(list))  # of a product of several maps
     orders: dict[str, Dims] = field(default_factory=dict)  # the axes that attention wants of a name, in order
-    weighed: Code | None = None  # the weight of the experts for each row, once they are paired
+    weighed: Fragment | None = None  # the weight of the experts for each row, once they are paired
     passed: set[Value] = field(default_factory=set)  # what layers are given, and nothing else reads
 
     def __post_init__(self) -> None:
@@ -304,7 +304,7 @@ class KernelEmitter(Emitter):
         yield f"{self.name(line)} = {text}"
         self.store(line, code.kind)
 
-    def find_changed(self, line: Line) -> Stored | None:
+    def find_changed(self, line: Line) -> Variable | None:
         """Where that lies which an equation changes, if each axis has a letter there and here."""
         if line.equation is None or line.equation.relation != "<-" or line.name not in self.names:
             return None
@@ -327,7 +327,7 @@ class KernelEmitter(Emitter):
     def split(self, whole: Value) -> Iterator[str]:
         """Several linear maps of one input as one product, split afterwards."""
         kernel, parts = whole.operation, self.parts[whole]
-        assert isinstance(kernel, Linear)
+        assert isinstance(kernel, LinearMap)
         yield from self.emit_products(kernel.argument)
         x, rest = self.merge_columns(kernel)
         part_of = {part.operation.number: part for part in parts if isinstance(part.operation, Part)}
@@ -338,7 +338,7 @@ class KernelEmitter(Emitter):
         bias = f", self.{''.join(map(self.weight, kernel.biases))}" if kernel.biases else ""
         yield f"{', '.join(names)} = {self.multiply(kernel, x, matrix + bias)}.{how}"
 
-    def name_part(self, part: Value, kernel: Linear, rest: Dims) -> str:
+    def name_part(self, part: Value, kernel: LinearMap, rest: Dims) -> str:
         """The variable of a part: the left side of an equation that is nothing else, or `zQ`."""
         assert isinstance(part.operation, Part)
         rows = kernel.rows[part.operation.number]
@@ -351,7 +351,7 @@ class KernelEmitter(Emitter):
         argument = kernel.argument.operation.argument if isinstance(kernel.argument.operation, Picked) else kernel.argument
         x = next(self.list_names(find_weight(argument)), "x")
         name = f"{key(x)}{self.weight(kernel.weights[part.operation.number])}"
-        self.stored[part] = [Stored(name, (*((letter,) for letter in rest), rows))]
+        self.stored[part] = [Variable(name, (*((letter,) for letter in rest), rows))]
         return name
 
     def list_names(self, value: Value) -> Iterator[str]:
@@ -378,8 +378,8 @@ class KernelEmitter(Emitter):
                 code = permute(self.code(weight), (*rows, *(letter for letter in weight.axes if letter not in rows)))
                 if weight not in self.stored:
                     yield f"weight = {code.text}"
-                    code = Code("weight", code.dims)
-                    self.stored[weight] = [Stored("weight", tuple((dim,) for dim in code.dims))]
+                    code = Fragment("weight", code.dims)
+                    self.stored[weight] = [Variable("weight", tuple((dim,) for dim in code.dims))]
                 self.context.helpers["routed"], self.weighed = None, code
                 flat = self.flatten_rows(code, rows, code.dims[len(rows) :])
                 yield f"token, expert, ends, place = routed({flat.text}, {self.code(count).text})"
@@ -395,21 +395,21 @@ class KernelEmitter(Emitter):
         self.context.helpers |= {"MESH": None, "routes": None}
         return f'sent_{mesh}, expert_{mesh}, ends_{mesh} = routes(ends, "{mesh}")'
 
-    def pick_sent(self, code: Code, mesh: str, letter: str) -> Code:
+    def pick_sent(self, code: Fragment, mesh: str, letter: str) -> Fragment:
         """What is there for each of a rank's experts, at the pairs that come."""
         rest = tuple(dim for dim in code.dims if dim != letter)
-        return Code(f"{permute(code, (letter, *rest)).at(ATOM)}[expert_{mesh}]", (own(PAIR), *rest), code.kind)
+        return Fragment(f"{permute(code, (letter, *rest)).at(ATOM)}[expert_{mesh}]", (own(PAIR), *rest), code.kind)
 
-    def pick(self, code: Code, pairs: Routed) -> Code:
+    def pick(self, code: Fragment, pairs: Routed) -> Fragment:
         """What is there for each row, each expert, or each of both, at the pairs."""
         rows = pairs.rows if set(pairs.rows) & set(code.dims) else ()
         expert = tuple(dim for dim in code.dims if dim == pairs.letter)
         rest = tuple(dim for dim in code.dims if dim not in (*rows, *expert))
         code = self.flatten_rows(code, rows, expert + rest)
         places = ", ".join(["token"] * bool(rows) + ["expert"] * bool(expert))
-        return Code(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
+        return Fragment(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
 
-    def combine(self, code: Code, pairs: Routed) -> Code:
+    def combine(self, code: Fragment, pairs: Routed) -> Fragment:
         """A sum over the chosen experts of each row, of values computed for pairs."""
         assert self.weighed is not None
         rest, rows = tuple(dim for dim in code.dims if dim != PAIR), pairs.rows
@@ -417,26 +417,26 @@ class KernelEmitter(Emitter):
         sizes = " * ".join(f"{self.weighed.at(ATOM)}.shape[{axis}]" for axis, _ in enumerate(rows))
         text = f"sum_rows({code.text}, token, {sizes})" if pairs.mesh else f"{code.at(ATOM)}[place].sum(1)"
         opened = f".unflatten(0, {self.weighed.at(ATOM)}.shape[:{len(rows)}])" if len(rows) > 1 else ""
-        return Code(text + opened, rows + rest)
+        return Fragment(text + opened, rows + rest)
 
-    def flatten_rows(self, code: Code, rows: Dims, rest: Dims) -> Code:
+    def flatten_rows(self, code: Fragment, rows: Dims, rest: Dims) -> Fragment:
         """A value with its rows as one axis, before all others."""
         assert self.weighed is not None
         if not set(rows) <= set(code.dims):
             own = [f"{self.weighed.at(ATOM)}.shape[{axis}]" for axis, _ in enumerate(rows)]
             sizes = ", ".join([*own, *map(self.context.size, rest)])
-            code = Code(f"{align(code, rows + rest, ATOM)}.expand({sizes})", rows + rest, code.kind)
+            code = Fragment(f"{align(code, rows + rest, ATOM)}.expand({sizes})", rows + rest, code.kind)
         code = permute(code, rows + rest)
-        return code if len(rows) < 2 else Code(f"{code.at(ATOM)}.flatten(0, {len(rows) - 1})", kind=code.kind)
+        return code if len(rows) < 2 else Fragment(f"{code.at(ATOM)}.flatten(0, {len(rows) - 1})", kind=code.kind)
 
     # ----------------------------------------------------------------------------------------------------- kernels
 
-    def code_rewritten(self, value: Value, wanted: Dims | None) -> Code:
+    def code_rewritten(self, value: Value, wanted: Dims | None) -> Fragment:
         """One function of PyTorch."""
         match value.operation:
             case Norm() as kernel:
                 return self.norm(kernel)
-            case Linear() as kernel:
+            case LinearMap() as kernel:
                 return self.linear(kernel)
             case Attention() as kernel:
                 return self.attention(kernel)
@@ -455,14 +455,14 @@ class KernelEmitter(Emitter):
             case _:
                 return Emitter.code_rewritten(self, value, wanted)
 
-    def reverse(self, code: Code, letter: str) -> Code:
+    def reverse(self, code: Fragment, letter: str) -> Fragment:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
         axis = code.dims.index(letter) - len(code.dims)
         two = self.context.legend.length(letter) == 2
         how = f"torch.roll({code.text}, 1, {axis})" if two else f"torch.flip({code.text}, ({axis},))"
         return code.become(how)
 
-    def cross_entropy(self, kernel: CrossEntropy) -> Code:
+    def cross_entropy(self, kernel: CrossEntropy) -> Fragment:
         """`cross_entropy` takes a row for each target."""
         scores = self.code(kernel.scores)
         rows = tuple(dim for dim in scores.dims if dim != kernel.letter)
@@ -472,30 +472,30 @@ class KernelEmitter(Emitter):
         flat = f"{scores.at(ATOM)}.flatten(0, {len(rows) - 1}), {target.at(ATOM)}.flatten().long()"
         arguments = flat if len(rows) > 1 else f"{scores.text}, {target.at(ATOM)}.long()"
         if kernel.mean:
-            return Code(f"fn.cross_entropy({arguments})")
+            return Fragment(f"fn.cross_entropy({arguments})")
         shape = f".view_as({target.text})" * (len(rows) > 1)
-        return Code(f'fn.cross_entropy({arguments}, reduction="none"){shape}', rows)
+        return Fragment(f'fn.cross_entropy({arguments}, reduction="none"){shape}', rows)
 
-    def norm(self, kernel: Norm) -> Code:
+    def norm(self, kernel: Norm) -> Fragment:
         """`rms_norm` and `layer_norm` work on the last axis."""
         x = self.code(kernel.argument)
         x = permute(x, (*(dim for dim in x.dims if dim != kernel.letter), kernel.letter))
         gain = self.code(kernel.gain).text if kernel.gain is not None else "None"
         size, epsilon = self.context.size(kernel.letter), self.code(kernel.epsilon).text
         if kernel.kind == "rms":
-            return Code(f"fn.rms_norm({x.text}, ({size},), {gain}, {epsilon})", x.dims)
+            return Fragment(f"fn.rms_norm({x.text}, ({size},), {gain}, {epsilon})", x.dims)
         bias = self.code(kernel.bias).text if kernel.bias is not None else "None"
-        return Code(f"fn.layer_norm({x.text}, ({size},), {gain}, {bias}, {epsilon})", x.dims)
+        return Fragment(f"fn.layer_norm({x.text}, ({size},), {gain}, {bias}, {epsilon})", x.dims)
 
-    def linear(self, kernel: Linear) -> Code:
+    def linear(self, kernel: LinearMap) -> Fragment:
         """`F.linear` on columns side by side, giving rows side by side."""
         x, rest = self.merge_columns(kernel)
         (rows,) = kernel.rows
         bias = f", {self.bias(kernel.biases[0], rows)}" if kernel.biases else ""
         text, sizes = self.multiply(kernel, x, self.matrix(kernel) + bias), ", ".join(map(self.context.size, rows))
-        return Code(text if len(rows) == 1 else f"{text}.unflatten(-1, ({sizes}))", rest + rows)
+        return Fragment(text if len(rows) == 1 else f"{text}.unflatten(-1, ({sizes}))", rest + rows)
 
-    def multiply(self, kernel: Linear, x: Code, matrix: str) -> str:
+    def multiply(self, kernel: LinearMap, x: Fragment, matrix: str) -> str:
         """The product with a matrix, or with that of the expert of each pair."""
         if not kernel.experts:
             return f"fn.linear({x.text}, {matrix})"
@@ -504,14 +504,14 @@ class KernelEmitter(Emitter):
         ends = f"ends_{pairs.mesh}" if isinstance(pairs, Sent) else "ends"
         return f"grouped({x.text}, {matrix}, {ends})"
 
-    def merge_columns(self, kernel: Linear) -> tuple[Code, Dims]:
+    def merge_columns(self, kernel: LinearMap) -> tuple[Fragment, Dims]:
         """The input of a linear map with the letters that it sums last, as one axis."""
         x = self.context.cast(self.code(kernel.argument), "tensor")
         rest = tuple(dim for dim in x.dims if dim not in kernel.columns[0])
         x = permute(x, rest + kernel.columns[0])
-        return Code(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, "")) if len(kernel.columns[0]) > 1 else x, rest
+        return Fragment(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, "")) if len(kernel.columns[0]) > 1 else x, rest
 
-    def matrix(self, kernel: Linear) -> str:
+    def matrix(self, kernel: LinearMap) -> str:
         """The weight, outputs by inputs, as `F.linear` wants it; by expert where there are some."""
         first, (rows,), (columns,) = kernel.experts, kernel.rows, kernel.columns
         if self.weight(kernel.weights[0]) in self.packed_weights:
@@ -522,7 +522,7 @@ class KernelEmitter(Emitter):
         code = permute(code, first + order[0] + order[1])
         for position, some in enumerate(order, len(first)):
             if len(some) > 1:
-                code = Code(f"{code.at(ATOM)}.flatten({position}, {position + len(some) - 1})")
+                code = Fragment(f"{code.at(ATOM)}.flatten({position}, {position + len(some) - 1})")
         return f"{code.at(ATOM)}.{'mT' if first else 'T'}" if turned else code.text
 
     def bias(self, value: Value, rows: Axes) -> str:
@@ -534,7 +534,7 @@ class KernelEmitter(Emitter):
 
     # ---------------------------------------------------------------------------------------------------- attention
 
-    def attention(self, kernel: Attention) -> Code:
+    def attention(self, kernel: Attention) -> Fragment:
         """scaled_dot_product_attention on (batch, heads, positions, features)."""
         batch, heads, groups = kernel.batch, kernel.heads, kernel.groups
         queries = zip(kernel.queries, kernel.features, strict=True)
@@ -552,12 +552,12 @@ class KernelEmitter(Emitter):
         text = f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})"
         if len(heads + groups) > 1:
             text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, heads + groups))}))"
-        code = Code(text, (*batch, *heads, *groups, kernel.position, kernel.put))
+        code = Fragment(text, (*batch, *heads, *groups, kernel.position, kernel.put))
         return code if kernel.dropout is None else self.context.draw_apart(code)
 
     # -------------------------------------------------------------------------------------------------- recurrences
 
-    def chunk(self, kernel: Chunked) -> Code:
+    def chunk(self, kernel: Chunked) -> Fragment:
         """A recurrence on (shared, positions, features)."""
         self.context.helpers["chunked"] = None
         sides = ((kernel.query, kernel.summed), (kernel.key, kernel.summed), (kernel.value, kernel.put))
@@ -566,7 +566,7 @@ class KernelEmitter(Emitter):
         texts += [f"{name}={self.lay_rows(kernel, side, last)}" for name, side, last in more if side is not None]
         text, sizes = f"chunked({', '.join(texts)})", ", ".join(map(self.context.size, kernel.put))
         opened = "[..., 0]" if not kernel.put else f".unflatten(-1, ({sizes}))" if len(kernel.put) > 1 else ""
-        return Code(text + opened, (*kernel.shared, kernel.letter, *kernel.put))
+        return Fragment(text + opened, (*kernel.shared, kernel.letter, *kernel.put))
 
     def lay_rows(self, kernel: Chunked, value: Value, last: Axes | None = None) -> str:
         """A value with its positions after what is shared, and the letters of its features last, as one axis."""
@@ -574,7 +574,7 @@ class KernelEmitter(Emitter):
         own = (*(dim for dim in kernel.shared if dim in code.dims), kernel.letter)
         code = self.expand(code, own + (last or ())) if code.dims else self.context.fill(code, own + (last or ()), "tensor")
         if last is not None and len(last) != 1:
-            code = Code(f"{code.at(ATOM)}.flatten({len(own)})" if last else f"{code.at(ATOM)}[..., None]", (*own, ""))
+            code = Fragment(f"{code.at(ATOM)}.flatten({len(own)})" if last else f"{code.at(ATOM)}[..., None]", (*own, ""))
         return align(code, (*kernel.shared, kernel.letter, *code.dims[len(own) :]))
 
     def write_mask(self, kernel: Attention) -> Iterator[str]:
@@ -583,7 +583,7 @@ class KernelEmitter(Emitter):
             yield from self.write_causal(kernel)
         elif kernel.mask is not None or kernel.sink is not None:
             square, together = (kernel.position, kernel.over), (*kernel.heads, *kernel.groups)
-            mask = Code("0", (), "integer") if kernel.mask is None else self.code(kernel.mask)
+            mask = Fragment("0", (), "integer") if kernel.mask is None else self.code(kernel.mask)
             mask = self.context.cast(mask, "tensor") if mask.dims else self.context.fill(mask, square, "tensor")
             text, dims = align(mask, (*kernel.batch, *together[:1], *square)), {*mask.dims}
             if kernel.sink is not None:
@@ -594,7 +594,7 @@ class KernelEmitter(Emitter):
             lacks = dims & set(together) and not dims & set(kernel.batch)
             yield f"attn_mask={text}{'[None]' * bool(lacks)}"  # of three axes the kernels of a CPU know nothing
 
-    def merge_heads(self, kernel: Attention, code: Code) -> Code:
+    def merge_heads(self, kernel: Attention, code: Fragment) -> Fragment:
         """A value of heads, queries or both, with all heads as one axis."""
         heads = (*kernel.heads, *kernel.groups)
         if not set(heads) & set(code.dims):
@@ -604,7 +604,7 @@ class KernelEmitter(Emitter):
         code, place = self.expand(code, (*before, *heads, *after)), len(before)
         if len(heads) > 1:
             places = f"{place}, {place + len(heads) - 1}" if before or after else ""
-            code = Code(f"{code.at(ATOM)}.flatten({places})", kind=code.kind)
+            code = Fragment(f"{code.at(ATOM)}.flatten({places})", kind=code.kind)
         return replace(code, dims=(*before, "", *after))
 
     def write_causal(self, kernel: Attention) -> Sequence[str]:
@@ -621,13 +621,13 @@ class KernelEmitter(Emitter):
         texts = []
         for value, last in sides:
             code = self.expand(self.context.cast(self.code(value), "tensor"), (*dims, *last))
-            code = Code(f"{code.at(ATOM)}.flatten({len(dims)})") if len(last) > 1 else code
+            code = Fragment(f"{code.at(ATOM)}.flatten({len(dims)})") if len(last) > 1 else code
             texts.append(code.text if heads < 2 else f"{code.at(ATOM)}.flatten(1, {heads})")
         return texts[0] if len(texts) == 1 else f"torch.cat(({', '.join(texts)}), -1)"
 
-    def expand(self, code: Code, dims: Dims) -> Code:
+    def expand(self, code: Fragment, dims: Dims) -> Fragment:
         """The same for each number of the letters that a code lacks."""
         if set(code.dims) == set(dims):
             return permute(code, dims)
         sizes = ", ".join("-1" if dim in code.dims else self.context.size(dim) for dim in dims)
-        return Code(f"{align(code, dims, ATOM)}.expand({sizes})", dims)
+        return Fragment(f"{align(code, dims, ATOM)}.expand({sizes})", dims)

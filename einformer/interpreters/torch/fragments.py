@@ -24,7 +24,7 @@ LOOSE, SUM, PRODUCT, POWER, ATOM = range(5)  # how tightly an operator binds
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class Fragment:
     """An expression of Python.
 
     `kind` says what it depends on: a *tensor* depends on inputs or weights; an *integer*, a *number* or a *condition* on
@@ -42,7 +42,7 @@ class Code:
         """Is it a number of Python, not a tensor?"""
         return not self.dims and self.kind != "tensor"
 
-    def become(self, text: str) -> Code:
+    def become(self, text: str) -> Fragment:
         """What a call makes of it, with its axes and its kind."""
         return replace(self, text=text, level=ATOM)
 
@@ -75,7 +75,7 @@ def order_dims(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
     return tuple(dim for dim in together if dim not in longest) + longest
 
 
-def permute(code: Code, dims: Dims) -> Code:
+def permute(code: Fragment, dims: Dims) -> Fragment:
     """The same values with their axes in the order of `dims`, which are exactly its own."""
     assert set(code.dims) == set(dims), (code, dims)
     if code.dims == dims:
@@ -91,7 +91,7 @@ def permute(code: Code, dims: Dims) -> Code:
     return replace(code, text=f"{code.at(ATOM)}.{how}", dims=dims, level=ATOM)
 
 
-def align(code: Code, dims: Dims, level: int = LOOSE) -> str:
+def align(code: Fragment, dims: Dims, level: int = LOOSE) -> str:
     """An operand that broadcasts against axes `dims`: permuted, with an axis of length 1 where it has none."""
     if not code.dims:
         return code.at(level)
@@ -103,17 +103,17 @@ def align(code: Code, dims: Dims, level: int = LOOSE) -> str:
     return f"{code.at(ATOM)}[{re.sub('^:(, :)+(?=(, None)+$)', '...', signs)}]"
 
 
-def combine_kinds(codes: Sequence[Code]) -> Kind:
+def combine_kinds(codes: Sequence[Fragment]) -> Kind:
     """The kind of an arithmetic combination."""
     kinds = [code.kind for code in codes]
     return "tensor" if "tensor" in kinds else "number" if "number" in kinds else "integer"
 
 
-def multiply(codes: Sequence[Code], wanted: Dims | None = None) -> Code:
+def multiply(codes: Sequence[Fragment], wanted: Dims | None = None) -> Fragment:
     """`a * b * c`, lined up by index."""
     dims, kind = order_dims([code.dims for code in codes], wanted), combine_kinds(codes)
     texts = [align(code, dims, POWER if k else PRODUCT) for k, code in enumerate(codes)]
-    return Code(" * ".join(texts), dims, kind, PRODUCT if len(codes) > 1 else codes[0].level)
+    return Fragment(" * ".join(texts), dims, kind, PRODUCT if len(codes) > 1 else codes[0].level)
 
 
 INDENT = "    "
@@ -123,7 +123,7 @@ INDENT = "    "
 class Guard:
     """The condition of a branch of a `where`: its condition as code, true there or not."""
 
-    code: Code
+    code: Fragment
     holds: bool
 
 
@@ -203,7 +203,7 @@ class Context:
         """The spelling of a size in the config, `self.config.D`, or `self.D` where it was given to the layer itself."""
         return config.replace("config.", "") * (name in self.own) + config * (name not in self.own) + name
 
-    def draw_apart(self, code: Code) -> Code:
+    def draw_apart(self, code: Fragment) -> Fragment:
         """Random draws: apart on each rank where a tensor is split, alike where it is whole."""
         axes = () if self.sharding is None else sorted(self.sharding.over(code.dims) - self.sharding.rows)
         if not axes:
@@ -216,23 +216,23 @@ class Context:
         """How often a loop turns."""
         return int(self.legend.number(loop.count))
 
-    def add(self, codes: list[Code], wanted: Dims | None = None, signs: Sequence[str] = ()) -> Code:
+    def add(self, codes: list[Fragment], wanted: Dims | None = None, signs: Sequence[str] = ()) -> Fragment:
         """`a + b - c`, lined up by index; a subtrahend is held together."""
         dims, kind = order_dims([c.dims for c in codes], wanted), combine_kinds(codes)
         text = align(self.cast(codes[0], kind), dims, SUM)
         for k, code in enumerate(codes[1:], 1):
             text += f" {signs[k] if signs else '+'} {align(self.cast(code, kind), dims, PRODUCT)}"
-        return Code(text, dims, kind, SUM)
+        return Fragment(text, dims, kind, SUM)
 
-    def divide(self, top: Code, bottom: Code, wanted: Dims | None) -> Code:
+    def divide(self, top: Fragment, bottom: Fragment, wanted: Dims | None) -> Fragment:
         """`top / bottom`."""
         bottom = self.shield(bottom)
         kind: Kind = "tensor" if "tensor" in (top.kind, bottom.kind) else "number"
         dims = order_dims([top.dims, bottom.dims], wanted)
         text = f"{align(self.cast(top, kind), dims, PRODUCT)} / {align(self.cast(bottom, kind), dims, POWER)}"
-        return Code(text, dims, kind, PRODUCT)
+        return Fragment(text, dims, kind, PRODUCT)
 
-    def shield(self, code: Code) -> Code:
+    def shield(self, code: Fragment) -> Fragment:
         """What a function that is not finite everywhere is of: 1 where the branch around it is not taken (R8).
 
         Else the gradient would be NaN there, zero times one that is not finite.
@@ -241,7 +241,7 @@ class Context:
             return code
         return code.become(f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)")
 
-    def cast(self, code: Code, kind: Kind) -> Code:
+    def cast(self, code: Fragment, kind: Kind) -> Fragment:
         """Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype."""
         if not code.dims or code.kind == kind or kind in ("integer", "condition"):
             return code
@@ -249,7 +249,7 @@ class Context:
         self.needs[dtype] = None  # the head must provide it
         return replace(code.become(f"{code.at(ATOM)}.to({dtype})"), kind=kind)
 
-    def fill(self, code: Code, dims: Dims, kind: Kind) -> Code:
+    def fill(self, code: Fragment, dims: Dims, kind: Kind) -> Fragment:
         """A value with exactly these axes, as a branch has: what follows does not know which was taken."""
         if not code.plain and set(code.dims) == set(dims):
             return permute(code, dims)
@@ -262,16 +262,16 @@ class Context:
         self.needs |= dict.fromkeys(["device", *([dtype] if dtype else [])])
         sizes = "".join(f"{self.size(dim)}, " for dim in dims).rstrip(" ")
         options = f"dtype={dtype}, device=device" if dtype else "device=device"
-        return Code(f"torch.full(({sizes}), {code.text}, {options})", dims, kind)
+        return Fragment(f"torch.full(({sizes}), {code.text}, {options})", dims, kind)
 
-    def sum_over(self, code: Code, letters: set[str]) -> Code:
+    def sum_over(self, code: Fragment, letters: set[str]) -> Fragment:
         """The sum over some of the axes."""
         code = code if set(code.dims) - letters else self.cast(code, "tensor")
         axes = [str(number_axis(k, len(code.dims))) for k, dim in enumerate(code.dims) if dim in letters]
         rest = tuple(dim for dim in code.dims if dim not in letters)
-        return Code(f"{code.at(ATOM)}.sum({axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'})", rest, code.kind)
+        return Fragment(f"{code.at(ATOM)}.sum({axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'})", rest, code.kind)
 
-    def contract(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
+    def contract(self, codes: list[Fragment], letters: set[str], wanted: Dims | None) -> Fragment:
         """Two factors at a time, in the order of `orders.pairs`."""
         order = order_pairs([frozenset(code.dims) for code in codes], frozenset(letters), self.estimate_size)
         left = dict(enumerate(codes))
@@ -284,14 +284,14 @@ class Context:
         """The size of an axis as it decides in which order factors are multiplied; decoding computes one position."""
         return estimate_size(self.legend, letter)
 
-    def contract_pair(self, codes: list[Code], letters: set[str], wanted: Dims | None) -> Code:
+    def contract_pair(self, codes: list[Fragment], letters: set[str], wanted: Dims | None) -> Fragment:
         """`torch.einsum` of two factors, over these letters."""
         dims = tuple(dim for dim in order_dims([c.dims for c in codes], wanted) if dim not in letters)
         kind = combine_kinds(codes) if dims else "tensor"
         codes = [self.cast(code, kind) for code in codes]
         letter = spell_singly({dim: self.spell(dim) for code in codes for dim in code.dims})
         *inputs, output = ("".join(letter[dim] for dim in some) for some in (*(code.dims for code in codes), dims))
-        return Code(f'torch.einsum("{",".join(inputs)}->{output}", {", ".join(code.text for code in codes)})', dims, kind)
+        return Fragment(f'torch.einsum("{",".join(inputs)}->{output}", {", ".join(code.text for code in codes)})', dims, kind)
 
 
 def name_block(path: Dims, layer: Layer) -> str:
@@ -313,19 +313,19 @@ def has_dropout(layer: Layer, layers: Mapping[str, Layer]) -> bool:
     )
 
 
-def list_conditions(context: Context, number: Code) -> Iterator[str]:
+def list_conditions(context: Context, number: Fragment) -> Iterator[str]:
     """Where the numbers of a slot are read at all: where the conditions around them hold for some of the other indices."""
     around = [guard for guard in context.guards if not guard.code.plain]
-    codes = [guard.code if guard.holds else Code(f"~{guard.code.at(ATOM)}", guard.code.dims) for guard in around]
+    codes = [guard.code if guard.holds else Fragment(f"~{guard.code.at(ATOM)}", guard.code.dims) for guard in around]
     dims = order_dims([number.dims, *(code.dims for code in codes)], number.dims)
     if codes:
-        together = Code(" & ".join(align(code, dims, POWER) for code in codes), dims, level=PRODUCT)
+        together = Fragment(" & ".join(align(code, dims, POWER) for code in codes), dims, level=PRODUCT)
         for _ in range(len(dims) - len(number.dims)):
-            together = Code(f"{together.at(ATOM)}.any(-1)", together.dims[:-1])
+            together = Fragment(f"{together.at(ATOM)}.any(-1)", together.dims[:-1])
         yield together.text
 
 
-def zero_early(code: Code, condition: Code | None) -> Code:
+def zero_early(code: Fragment, condition: Fragment | None) -> Fragment:
     """Before the start of time everything is zero (R4)."""
     if condition is None:
         return code

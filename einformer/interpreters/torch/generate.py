@@ -21,7 +21,7 @@ _RESERVED = 4096  # positions for which a cache has room from the start; its sto
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Sampler:
     """How the next token is chosen: the likeliest, or one drawn at a temperature among the `top_k`, or those of `top_p`."""
 
     temperature: float = 0.0
@@ -232,8 +232,8 @@ class Decodes:
         top_p: float | None,
         seed: int | None,
         lengths: Sequence[int] | None,
-    ) -> tuple[Choice, torch.Generator | None, Cache]:
-        choice = Choice(temperature, top_k, top_p)
+    ) -> tuple[Sampler, torch.Generator | None, Cache]:
+        choice = Sampler(temperature, top_k, top_p)
         self._predicts()
         if max_new_tokens < 0:
             raise fail("E708", f"`max_new_tokens` cannot be {max_new_tokens}", fix="0 or more")

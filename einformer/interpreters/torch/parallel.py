@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from einformer.interpreters.torch.fragments import ATOM, SUM, Code, Context, Dims, list_conditions, permute
+from einformer.interpreters.torch.fragments import ATOM, SUM, Context, Dims, Fragment, list_conditions, permute
 from einformer.language.calls import axis_of
 from einformer.language.tree import Name
 from einformer.program.collectives import (
@@ -223,7 +223,7 @@ class Emits(Protocol):
 
     context: Context
 
-    def code(self, value: Value, wanted: Dims | None = None) -> Code:
+    def code(self, value: Value, wanted: Dims | None = None) -> Fragment:
         """The code of a value."""
         ...
 
@@ -232,13 +232,13 @@ class Emits(Protocol):
         ...
 
 
-def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Code | None:
+def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment | None:
     """The code of what ranks exchange, or of the number of a rank; of other operations none."""
     helpers = emitter.context.helpers
     match value.operation:
         case Rank(mesh):
             helpers |= {"MESH": None, "rank_of": None}
-            return Code(f'rank_of("{mesh}")', (), "integer")
+            return Fragment(f'rank_of("{mesh}")', (), "integer")
         case Shifted(argument, mesh, label):
             helpers |= {"MESH": None, "rank_of": None}
             sizes = " * ".join(map(emitter.context.size, label))
@@ -258,14 +258,14 @@ def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Code | N
             return None
 
 
-def _check_inside(code: Code, size: int, context: Context) -> Code:
+def _check_inside(code: Fragment, size: int, context: Context) -> Fragment:
     """Numbers of a slot, which are looked at when it runs."""
     context.helpers["inside"] = None
     number = code.text if code.kind == "integer" else f"{code.at(ATOM)}.long()"
-    return Code(f"inside({', '.join([number, str(size), *list_conditions(context, code)])})", code.dims, "integer")
+    return Fragment(f"inside({', '.join([number, str(size), *list_conditions(context, code)])})", code.dims, "integer")
 
 
-def _code_call(operation: Collective, code: Code, mesh: str, helpers: dict[str, None]) -> Code:
+def _code_call(operation: Collective, code: Fragment, mesh: str, helpers: dict[str, None]) -> Fragment:
     """The call of a collective."""
     name, renamed = type(operation).__name__, dict(zip(*_find_letters(operation), strict=True))
     more, dims = "".join(f", {code.dims.index(old)}" for old in renamed), tuple(renamed.get(dim, dim) for dim in code.dims)
@@ -280,7 +280,7 @@ def _code_call(operation: Collective, code: Code, mesh: str, helpers: dict[str, 
         more, dims = f", sent_{mesh}", tuple(renamed.get(dim, dim) for dim in code.dims)
     helpers[name] = None
     called = name if name == "largest" else f"{name}.apply"
-    return Code(f'{called}({code.text}{more}, "{mesh}")', dims, code.kind)
+    return Fragment(f'{called}({code.text}{more}, "{mesh}")', dims, code.kind)
 
 
 def _find_letters(operation: Collective) -> tuple[Dims, Dims]:

@@ -14,7 +14,7 @@ _SEPARATORS = frozenset((",", ";", "|", "\\mid", "\\vert"))
 _DEEPER = {"(": 1, "[": 1, "{": 1, "\\langle": 1, ")": -1, "]": -1, "}": -1, "\\rangle": -1}
 
 
-class Parts:
+class Cursor:
     """A cursor over the marks of a formula."""
 
     def __init__(self, text: Passage) -> None:

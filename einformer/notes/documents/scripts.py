@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from einformer.language.latex_reader import LETTERS
-from einformer.notes.documents.parts import Parts
+from einformer.notes.documents.parts import Cursor
 from einformer.notes.documents.pieces import Passage
 from einformer.notes.documents.signs import WORDS
 
@@ -38,7 +38,7 @@ class Scripts:
     staggered: bool = False
 
 
-class Names(Parts):
+class ScriptReader(Cursor):
     """A cursor that reads the scripts of names."""
 
     def read_scripts(self, scripts: Scripts) -> Scripts:

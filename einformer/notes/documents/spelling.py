@@ -12,7 +12,7 @@ from einformer.language.latex_reader import CASES, LETTERS, NAMED, TEXTS, Mark
 from einformer.notes.documents.macros import find_closing
 from einformer.notes.documents.parts import OPENING
 from einformer.notes.documents.pieces import Passage, join
-from einformer.notes.documents.scripts import PRIME, TRANSPOSED, Names, Scripts, find_letters
+from einformer.notes.documents.scripts import PRIME, TRANSPOSED, ScriptReader, Scripts, find_letters
 from einformer.notes.documents.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
 from einformer.notes.documents.subscripts import ELLIPSIS, replace_marks, rewrite_slots
 
@@ -39,7 +39,7 @@ def rewrite_formula(formula: Passage) -> Passage:
     return _Speller(formula.sub(_DEFINED_AS, "=").sub(_STOP, " ")).all()
 
 
-class _Speller(Names):
+class _Speller(ScriptReader):
     """A cursor over the marks of a formula, which writes pieces of another."""
 
     def __init__(self, text: Passage) -> None:
