@@ -127,6 +127,7 @@ RECOMPUTE = _make_option(
     "Recompute activations in the backward pass: none, selective or full. Default: none.",
     choices=("none", "selective", "full"),
 )
+STEP = (BATCH, SEQ, PRECISION, RECOMPUTE)  # of a step that is counted
 CONVENTION = _make_option(
     "--convention",
     f"Choose what is a FLOP: {', '.join(CONVENTIONS)}. Default: torch.",
@@ -214,10 +215,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 _make_option("--context", "Set the positions of a row for --generation: 8192, 128Ki, 1M.", metavar="NUMBER"),
                 CACHE,
                 WEIGHTS,
-                BATCH,
-                SEQ,
-                PRECISION,
-                RECOMPUTE,
+                *STEP,
                 CONVENTION,
             ),
         ),
@@ -256,10 +254,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     type=int,
                     choices=range(4),
                 ),
-                BATCH,
-                SEQ,
-                PRECISION,
-                RECOMPUTE,
+                *STEP,
             ),
         ),
         Command(
@@ -309,10 +304,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     default="all",
                 ),
                 _make_option("--device", f"Draw the roofline of a device: {_DEVICES}. Default: h100-sxm.", **_DEVICE),
-                BATCH,
-                SEQ,
-                PRECISION,
-                RECOMPUTE,
+                *STEP,
                 CONVENTION,
             ),
         ),

@@ -11,7 +11,7 @@ import functools
 import pathlib
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,3 +244,14 @@ def match_form(name: str) -> re.Pattern[str]:
     {'l': '3'}
     """
     return re.compile(re.sub(r"\\\{(\w)\\\}", r"(?P<\1>\\d+)", re.escape(name)))
+
+
+def match_rows(
+    rows: Iterable[tuple[str, str, str]], weights: Iterable[str]
+) -> Iterator[tuple[str, str, dict[str, str], list[str]]]:
+    """The name and the axes of each row of a table, the numbers of its layers, and the paths of its weights."""
+    for ours, name, axes in ((pattern, *rest) for every, *rest in rows for pattern in every.split(" | ")):
+        prefix, dot, names = ours.rpartition(".")
+        paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]
+        for match in filter(None, map(match_form(paths[0]).fullmatch, weights)):
+            yield name, axes, match.groupdict(), [path.format(**match.groupdict()) for path in paths]

@@ -7,13 +7,13 @@ import math
 import pathlib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from einformer.errors import fail, find_row
-from einformer.huggingface.families import Family, family, match_form
+from einformer.huggingface.families import Family, family, match_rows
 from einformer.interpreters.count.conventions import read_formats
 from einformer.language.weights import Placed, key
 
@@ -83,20 +83,9 @@ def count_file(model_type: str, weights: Mapping[str, Placed], kind: str) -> int
 
 def list_tensors(table: Family, weights: Mapping[str, Placed]) -> Iterator[FileTensor]:
     """Yields the tensors of a family that files hold, for weights by path. Those of experts are one with its times."""
-    filed = {path for *_, paths in _match_rows(table.tensors.files, weights) for path in paths}
-    yield from (_make_tensor(*row, weights) for row in _match_rows(table.tensors.files, weights))
-    yield from (_make_tensor(*row, weights) for row in _match_rows(table.tensors.rows, weights) if not filed & {*row[-1]})
-
-
-# The name and the axes of each row, the numbers of its layers, and the paths of its weights.
-def _match_rows(
-    rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Placed]
-) -> Iterator[tuple[str, str, dict[str, str], list[str]]]:
-    for ours, name, axes in ((pattern, *rest) for every, *rest in rows for pattern in every.split(" | ")):
-        prefix, dot, names = ours.rpartition(".")
-        paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]
-        for match in filter(None, map(match_form(paths[0]).fullmatch, weights)):
-            yield name, axes, match.groupdict(), [path.format(**match.groupdict()) for path in paths]
+    filed = {path for *_, paths in match_rows(table.tensors.files, weights) for path in paths}
+    yield from (_make_tensor(*row, weights) for row in match_rows(table.tensors.files, weights))
+    yield from (_make_tensor(*row, weights) for row in match_rows(table.tensors.rows, weights) if not filed & {*row[-1]})
 
 
 def _make_tensor(name: str, axes: str, at: dict[str, str], paths: list[str], weights: Mapping[str, Placed]) -> FileTensor:

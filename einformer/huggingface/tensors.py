@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.config import config_text
-from einformer.huggingface.families import Family, family, match_form
+from einformer.huggingface.families import Family, family, match_form, match_rows
 from einformer.huggingface.stored import FLOATS, Alone, Box, Shape, State, Stored, call, find_tensors, write_folder
 from einformer.interpreters.torch.views import list_views
 from einformer.language import weights as placed
@@ -333,17 +333,14 @@ def _make_rows(table: Family, weights: Mapping[str, Placed], in_files: Callable[
 
 # `{l}` is each number that occurs. Letters of theirs alone, `{x}` or `{gj}`, count places on axes.
 def _fill_rows(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Placed]) -> Iterator[TensorRow]:
-    for ours, name, axes in ((pattern, *rest) for every, *rest in rows for pattern in every.split(" | ")):
-        prefix, dot, names = ours.rpartition(".")
-        paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]
-        for match in filter(None, map(match_form(paths[0]).fullmatch, weights)):
-            places = {path: weights[path] for path in (path.format(**match.groupdict()) for path in paths)}
-            sizes = dict(zip(_list_letters(places[match[0]]), places[match[0]].shape, strict=True))
-            numbered = [letters for letters in re.findall(r"\{(\w+)\}", name) if letters not in match.groupdict()]
-            for numbers in itertools.product(*(range(sizes[letter]) for letter in "".join(numbered))):
-                position = dict(zip("".join(numbered), numbers, strict=True))
-                counted = {letters: _count_place(letters, position, sizes) for letters in numbered}
-                yield TensorRow(name.format(**match.groupdict(), **counted), places, key(axes), position)
+    for name, axes, layers, paths in match_rows(rows, weights):
+        places = {path: weights[path] for path in paths}
+        sizes = dict(zip(_list_letters(places[paths[0]]), places[paths[0]].shape, strict=True))
+        numbered = [letters for letters in re.findall(r"\{(\w+)\}", name) if letters not in layers]
+        for numbers in itertools.product(*(range(sizes[letter]) for letter in "".join(numbered))):
+            position = dict(zip("".join(numbered), numbers, strict=True))
+            counted = {letters: _count_place(letters, position, sizes) for letters in numbered}
+            yield TensorRow(name.format(**layers, **counted), places, key(axes), position)
 
 
 # The last axis runs fastest.

@@ -27,7 +27,7 @@ from einformer.language.tree import Spec
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Gathered, LinearMap, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
-from einformer.program.rewrite import Rewriting, walk_lines, walk_loops, walk_values
+from einformer.program.rewrite import Rewriting, walk_calls, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import Sharding, clash, is_own, is_size, own, refuse_unused
 
 Version = tuple[str, str, int]  # a tensor of a layer, and in how many loops it is defined
@@ -212,17 +212,13 @@ def _find_fixed(functions: Mapping[str, Function], buffers: Mapping[str, set[str
     """The buffers of each function, and the inputs that no call gives anything with a gradient."""
     fixed = {name: {line.name for line in function.inputs} | buffers[name] for name, function in functions.items()}
     for name, function in reversed([*functions.items()]):
-        if not any(e.function == name for other in functions.values() for e in _walk_calls(other)):
+        if not any(e.function == name for other in functions.values() for e in walk_calls(other)):
             fixed[name] = {*buffers[name]}  # the model
         moving = _find_moving(function, fixed[name])
-        for call in _walk_calls(function):
+        for call in walk_calls(function):
             formals = functions[call.function].inputs
             fixed[call.function] -= {line.name for line, value in zip(formals, call.arguments, strict=True) if value in moving}
     return fixed
-
-
-def _walk_calls(function: Function) -> Iterator[op.Call]:
-    return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
 
 
 def _find_moving(function: Function, fixed: set[str]) -> set[Value]:

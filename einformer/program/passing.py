@@ -18,7 +18,7 @@ from einformer.language.tree import Equation, Index, Name, Tensor
 from einformer.program import operations as op
 from einformer.program.arithmetic import spell
 from einformer.program.operations import Function, Line, Turns, Value, multiply
-from einformer.program.rewrite import Rewriting, count_reads, list_lines, walk, walk_lines, walk_values
+from einformer.program.rewrite import Rewriting, count_reads, list_lines, walk, walk_calls, walk_lines, walk_values
 from einformer.program.terms import Values
 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
@@ -117,7 +117,7 @@ class _Raising:
         return replace(new, inputs=(*new.inputs, *(constant.line for constant in self.needs[function.name])))
 
     def compute(self, model: Function) -> Function:
-        constants = {constant: None for call in _walk_calls(model) for constant in self.needs[call.function]}
+        constants = {constant: None for call in walk_calls(model) for constant in self.needs[call.function]}
         first = [_define(constant.line, constant.value, self.functions, self.legend) for constant in constants]
         declared = {line.name for line in model.scalars}
         more = {line.name: line for constant in constants for line in constant.scalars if line.name not in declared}
@@ -163,7 +163,7 @@ def _is_costly(value: Value) -> bool:
 
 def _list_names(function: Function) -> Iterator[str]:
     yield from (line.name for line in list_lines(function))
-    yield from (call.instance for call in _walk_calls(function))
+    yield from (call.instance for call in walk_calls(function))
 
 
 # ---------------------------------------------------------------------------------------------------------------- masks
@@ -173,7 +173,7 @@ def sink_masks(functions: Functions, legend: Legend) -> Functions:
     """The functions with causal masks computed where they are added, instead of passed to every layer."""
     functions, values = dict(functions), Values(legend)
     for name in reversed(functions):
-        calls = [call for function in functions.values() for call in _walk_calls(function) if call.function == name]
+        calls = [call for function in functions.values() for call in walk_calls(function) if call.function == name]
         arguments = enumerate(zip(*(call.arguments for call in calls), strict=True))
         masks = {place: some for place, some in arguments if all(_is_causal(mask, values) for mask in some)}
         functions = _move(functions, name, masks) if masks else functions
@@ -209,10 +209,6 @@ def _drop_unread(function: Function, masks: set[Value]) -> Function:
 
 
 # ---------------------------------------------------------------------------------------------------------------- calls
-
-
-def _walk_calls(function: Function) -> Iterator[op.Call]:
-    return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
 
 
 def _change_arguments(value: Value, change: Callable[[str, tuple[Value, ...]], Iterable[Value]]) -> Value:

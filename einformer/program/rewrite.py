@@ -35,6 +35,11 @@ def walk_values(function: Function) -> Iterator[Value]:
     return walk(*(line.value for line in list_lines(function)), function.output.value)
 
 
+def walk_calls(function: Function) -> Iterator[op.Call]:
+    """The calls of a function, each once, after those in their arguments."""
+    return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
+
+
 def list_lines(function: Function) -> list[Line]:
     """The named values of a function, in order: its inputs, weights, scalars and lines, also those of loops."""
     return [*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines)]
