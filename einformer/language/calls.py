@@ -23,7 +23,6 @@ class Binding:
 
     @property
     def kept(self) -> frozenset[str]:
-        """Letters that go in and come out."""
         return frozenset(self.output).intersection(*[frozenset().union(*self.bound)])
 
 

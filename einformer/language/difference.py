@@ -56,7 +56,6 @@ class Renaming(Printer):
         return self.letters.get(axis, axis) + "'" * primes
 
     def equation(self, equation: Equation) -> str:
-        """An equation, whose left side stands first also where it is the output."""
         self.left(equation.left)
         return super().equation(equation)
 
@@ -261,7 +260,6 @@ class TextLine:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Lines of the same key say the same."""
         return tuple(_TOKEN.findall(self.reading))
 
 

@@ -93,19 +93,16 @@ class Mark(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where it ends, with what it holds."""
         return self.start + len(self.text) if self.close is None else self.close.end
 
     @property
     def command(self) -> str:
-        """The name of a command, or of the environment that begins or ends; empty for any other mark."""
         if self.kind in ("begin", "end"):
             return self.text[self.text.index("{") + 1 : -1].rstrip("* ")
         return self.text[1:].rstrip("*") or "\\" if self.kind == "command" else ""
 
     @property
     def is_space(self) -> bool:
-        """Returns whether the mark only separates its neighbours."""
         return self.kind in ("space", "newline") or (self.kind == "command" and self.command in SPACES)
 
 
@@ -207,7 +204,6 @@ class Argument(NamedTuple):
     close: Mark
 
     def split(self, sign: str) -> list[Argument]:
-        """Splits a part at signs outside of what its marks hold."""
         ends = [k for k, mark in enumerate(self.marks) if mark.text.startswith(sign)]
         pairs = itertools.pairwise([-1, *ends, len(self.marks)])
         return [Argument(self.marks[before + 1 : end], (*self.marks, self.close)[end]) for before, end in pairs]
@@ -248,19 +244,16 @@ class _RowReader:
         return self.marks[-1].end
 
     def skip_to(self, end: int) -> None:
-        """The cursor goes to the first mark that does not begin before this character."""
         while self.at < len(self.marks) and self.marks[self.at].start < end:
             self.at += 1
 
     def next(self) -> Mark | None:
-        """The next mark past spaces, which is taken."""
         while self.at < len(self.marks) and self.marks[self.at].kind in ("space", "newline"):
             self.at += 1
         self.at += 1
         return self.marks[self.at - 1] if self.at <= len(self.marks) else None
 
     def script(self) -> Mark | None:
-        """The sign of a script that follows, past spaces, which is taken."""
         before, mark = self.at, self.next()
         if mark is not None and mark.text.translate(SYNONYMS) in ("'", "^", "_"):
             return mark
@@ -513,8 +506,8 @@ class _RowReader:
         elif following.text not in ("(", ")", "[", "]") and following.command not in FENCES:
             self.unexpected(following, "`\\left(` and `\\right)`")
 
+    # `\lfloor a \rfloor` is `floor(a)`.
     def fence(self, name: str, mark: Mark, opens: bool) -> None:
-        r"""`\lfloor a \rfloor` is `floor(a)`."""
         if opens:
             self.call(name, mark)
         else:
@@ -631,7 +624,6 @@ class _Rows:
 
     @property
     def is_open(self) -> bool:
-        """Returns whether an environment continues at the end of the line."""
         return bool(self.opened) or self.cases > 0
 
     def line(self, start: int, text: str) -> None:
@@ -665,7 +657,6 @@ class _Rows:
         self.rows = []
 
     def end_text(self) -> None:
-        """An environment that is still open is a finding."""
         self.end_row()
         for mark, _ in self.opened:
             self.report(mark, "is never closed", "its `\\end`" if mark.kind == "begin" else "its partner")
@@ -697,7 +688,6 @@ class _Rows:
         self.row, self.cases = MarkedLine(self.opened[-1][1] if self.opened else 0), 0
 
     def begin(self, mark: Mark) -> None:
-        """What an indented environment holds is indented too."""
         if self.row.marks or (mark.kind == "begin" and mark.command not in ROWS):
             self.report(mark, "cannot stand here", "a row of its own; inside of a row, `cases`")
         self.opened.append((mark, self.row.indent))
@@ -709,7 +699,6 @@ class _Rows:
         self.end_row()
 
     def closes(self, mark: Mark) -> bool:
-        """Returns whether the mark ends the innermost environment."""
         if not self.opened:
             return False
         opening = self.opened[-1][0]

@@ -126,7 +126,6 @@ class Formulas:
         self.take(line)
 
     def take(self, line: LogicalLine) -> None:
-        """Start at the first token of a line."""
         self.line, self.at, self.depth = line, 0, 0
         end = line.tokens[-1].span.end if line.tokens else line.span.start
         self.tokens = (*line.tokens, Token("end", "the end of the line", Span(self.source, end, end + 1)))
@@ -136,24 +135,20 @@ class Formulas:
         return self.tokens[self.at]
 
     def next(self) -> Token:
-        """The next token, which is taken."""
         token = self.peek()
         self.at += token.kind != "end"
         return token
 
     def accept(self, kind: str) -> bool:
-        """Take the next token if it is of this kind."""
         accepted = self.peek().kind == kind
         self.at += accepted
         return accepted
 
     def word(self, word: str) -> bool:
-        """Returns whether the next token is this word."""
         token = self.peek()
         return token.text == word and token.kind == "name"
 
     def accept_word(self, word: str) -> bool:
-        """Take the next token if it is this word."""
         accepted = self.word(word)
         self.at += accepted
         return accepted
@@ -180,12 +175,10 @@ class Formulas:
         raise fail("E101", f"{text_found} where {what} is expected", token.span, fix=what)
 
     def end(self) -> None:
-        """Nothing may follow."""
         if self.peek().kind != "end":
             self.refuse("the end of the line")
 
     def starts_factor(self) -> bool:
-        """Returns whether a factor can begin here."""
         token = self.peek()
         if token.kind == "name":
             return token.text not in WORDS
@@ -204,11 +197,9 @@ class Formulas:
         return e
 
     def before(self) -> Span:
-        """Where the token stands that was taken last."""
         return self.line.tokens[self.at - 1].span
 
     def since(self, start: Token) -> Span:
-        """From a token to the one that was taken last."""
         return join_spans(start.span, self.before())
 
     # -------------------------------------------------------------------------------------------------- expressions
@@ -283,7 +274,6 @@ class Formulas:
         return factors[0] if len(factors) == 1 else Product(tuple(factors), span=self.since(start))
 
     def divisor(self, of: str) -> Expression:
-        """The factor that ends a term."""
         divisor = self.factor()
         if self.starts_factor() or self.peek().kind == "/" or self.word("mod"):
             fix = "parentheses around what is divided, or around all that divides"
@@ -360,7 +350,6 @@ class Formulas:
         return result
 
     def refuse_call(self, name: Token) -> NoReturn:
-        """Refuse a name that is given several arguments and is not a function."""
         close = find_closest(name.text, self.callables)
         fix = f"`{close}`?" if close else "a function or a layer of the file"
         raise fail("E204", f"no function or layer `{name.text}` is defined", name.span, fix=fix)
@@ -403,7 +392,6 @@ class Formulas:
         return self.source.text.startswith("\\sum", name.span.start) and not self.is_list()
 
     def is_list(self) -> bool:
-        """Returns whether the parentheses that begin here hold a comma."""
         depth = 0
         for token in self.line.tokens[self.at :]:
             depth += (token.kind in BRACKETS) - (token.kind in BRACKETS.values())
@@ -439,7 +427,6 @@ class Formulas:
     # ------------------------------------------------------------------------------------------------- subscripts
 
     def indices(self) -> tuple[Index, ...]:
-        """An optional subscript of letters only."""
         return self.letters() if self.accept(OPEN) else ()
 
     def letters(self) -> tuple[Index, ...]:
@@ -508,7 +495,6 @@ class Formulas:
     # --------------------------------------------------------------------------------------------------- numbers
 
     def number(self) -> Number:
-        """NUMBER"""
         token = self.expect("number")
         value: int | float = float(token.text) if any(mark in token.text for mark in ".eE") else int(token.text)
         return Number(value, span=token.span)

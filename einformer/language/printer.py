@@ -126,21 +126,17 @@ class Printer:
 
     @property
     def flat(self) -> Printer:
-        """The printer of subscripts, exponents and sizes, which stay in one line."""
         return self
 
     # ------------------------------------------------------------------------------------------------ how it is spelled
 
     def sign(self, name: str) -> str:
-        """A sign between two parts."""
         return self.signs.get(name, name)
 
     def keyword(self, word: str) -> str:
-        """Prints a word of the language, with its space."""
         return word + self.blank
 
     def remark(self, comment: str) -> str:
-        """A whole line of comment."""
         return f"# {comment}"
 
     def number(self, value: float) -> str:
@@ -148,15 +144,12 @@ class Printer:
         return number(value)
 
     def symbol(self, name: str) -> str:
-        """A name by itself."""
         return name
 
     def letter(self, letter: str) -> str:
-        """An index."""
         return self.symbol(letter)
 
     def tensor(self, name: str, slots: Sequence[Expression]) -> str:
-        """A name with its subscript."""
         return name + self.subscript(slots)
 
     def subscript(self, slots: Sequence[Expression]) -> str:
@@ -171,51 +164,41 @@ class Printer:
         return name + (f"_{{{abut(map(self.member, indices))}}}" if len(indices) > 1 else self.subscript(indices))
 
     def enclose(self, text: str) -> str:
-        """A formula in parentheses."""
         return f"({text})"
 
     def enclose_arguments(self, text: str) -> str:
-        """The arguments of a function in their parentheses."""
         return f"({text})"
 
     def multiply(self, factors: Sequence[str]) -> str:
-        """Factors that do not run into each other."""
         return " ".join(factors)
 
     def quotient(self, e: Quotient) -> str:
-        """A product over one factor."""
         over = e.numerator
         above = self.text(over) if isinstance(over, Product | Number) else self.expression(over, Level.FACTOR)
         return f"{above} / {self.expression(e.denominator, Level.FACTOR)}"
 
     def power(self, base: Expression, exponent: Expression) -> str:
-        """Prints a power."""
         below = self.base(base)
         if isinstance(exponent, Number):
             return f"{below}^{self.number(exponent.value)}"
         return f"{below}^{self.enclose(self.text(exponent)) if needs_end(exponent) else self.expression(exponent, Level.ATOM)}"
 
     def base(self, e: Expression) -> str:
-        """Prints the base of a power."""
         text = self.expression(e, Level.ATOM)
         return self.enclose(text) if takes_no_power(e) else text
 
     def application(self, e: Apply) -> str:
-        """A name before its arguments."""
         return self.operator(e.name, e.indices) + self.arguments(e.arguments)
 
     def right(self, e: Expression) -> str:
-        """A right side."""
         return self.expression(e)
 
     # ---------------------------------------------------------------------------------------------------------- formulas
 
     def expression(self, e: Expression, least: Level = Level.OR) -> str:
-        """The text of e, in parentheses where the grammar wants something that holds tighter."""
         return self.text(e) if level(e) >= least else self.enclose(self.text(e))
 
     def text(self, e: Expression) -> str:
-        """The text of e where anything may stand."""
         match e:
             case Number():
                 return self.number(e.value)
@@ -275,22 +258,18 @@ class Printer:
                 return self.application(e)
 
     def arguments(self, arguments: Sequence[Expression]) -> str:
-        """Arguments in their parentheses."""
         return self.enclose_arguments(", ".join(map(self.expression, arguments)))
 
     def slot(self, e: Expression) -> str:
-        """Prints a slot: a tensor, a digit, or a member of a group."""
         plain = isinstance(e, Tensor) or (isinstance(e, Number) and level(e) is Level.ATOM)
         return self.flat.text(e) if plain else self.member(e)
 
     def member(self, e: Expression) -> str:
-        """Prints a member of a group: a letter, a group, or another expression in parentheses."""
         return self.flat.text(e) if isinstance(e, Index | Group) else f"({self.flat.expression(e, Level.SUM)})"
 
     # ------------------------------------------------------------------------------------------------------ declarations
 
     def declaration(self, node: Written) -> PrintedLine:
-        """Prints the line of a declaration or definition, or the head of a loop or layer."""
         match node:
             case Axis():
                 return PrintedLine(0, self.axis(node), comment=node.comment)
@@ -308,8 +287,8 @@ class Printer:
             case _:
                 assert_never(node)
 
+    # `RMSNorm_d(z_d) -> z_d`.
     def signature(self, layer: Layer) -> str:
-        """`RMSNorm_d(z_d) -> z_d`."""
         name, formals = self.symbol(layer.name) + self.subscript(layer.indices), ", ".join(map(self.left, layer.formals))
         return f"{name}({formals}) {self.sign('->')} {self.left(layer.output)}"
 
@@ -325,37 +304,34 @@ class Printer:
         size = self.flat.expression(axis.size, Level.SUM)
         return f"{self.letter(axis.letter)}{self.sign(':')} {size}{default}{bound}"
 
+    # `W_l = [128, inf]`.
     def scalar(self, scalar: Scalar) -> str:
-        """`W_l = [128, inf]`."""
         value = scalar.value
         text = f"[{', '.join(self.number(n.value) for n in value)}]" if isinstance(value, tuple) else self.right(value)
         return f"{self.tensor(scalar.name, scalar.indices)} = {text}"
 
+    # `U_vd? = E_vd`.
     def weight(self, weight: Weight) -> str:
-        """`U_vd? = E_vd`."""
         default = f" = {self.expression(weight.default, Level.SUM)}" if weight.default is not None else ""
         return f"{self.tensor(weight.name, weight.indices)}{'?' * weight.optional}{default}"
 
+    # `y_s <- z_s + y_s`.
     def equation(self, equation: Equation) -> str:
-        """`y_s <- z_s + y_s`."""
         right = self.right(equation.right)
         if equation.relation == "return":
             return f"{self.keyword('return')}{right}"
         return f"{self.left(equation.left)} {self.sign(equation.relation)} {right}"
 
     def left(self, left: Tensor | Name) -> str:
-        """Prints a left side, an input or an output."""
         return self.symbol(left.name) if isinstance(left, Name) else self.tensor(left.name, left.slots)
 
     def statement(self, node: Statement, indent: int) -> Iterator[PrintedLine]:
-        """The lines of an equation or of a loop."""
         yield from self.remarks(node.above, indent)
         yield replace(self.declaration(node), indent=indent)
         for inner in node.body if isinstance(node, Loop) else ():
             yield from self.statement(inner, indent + 1)
 
     def layer(self, layer: Layer) -> Iterator[PrintedLine]:
-        """The head of a layer, its weights and its body."""
         yield from self.remarks(layer.above, 0)
         yield self.declaration(layer)
         for row in self.rows(layer.weights):
@@ -377,17 +353,14 @@ class Printer:
         yield from [row] * bool(row)
 
     def fits(self, row: list[Weight], weight: Weight) -> bool:
-        """Returns whether a line has room for one more weight."""
         return len(", ".join(map(self.weight, row))) + len(self.weight(weight)) <= _ROW
 
     def legend(self, entries: Iterable[Axis | Scalar], indent: int) -> Iterator[PrintedLine]:
-        """The declarations of axes or of scalars."""
         for entry in entries:
             yield from self.remarks(entry.above, indent)
             yield replace(self.declaration(entry), indent=indent)
 
     def remarks(self, comments: Iterable[str], indent: int) -> Iterator[PrintedLine]:
-        """Whole lines of comment."""
         return (PrintedLine(indent, self.remark(comment)) for comment in comments)
 
 

@@ -143,7 +143,6 @@ class IndexNumbers:
         return None, complete and size is not None and all(whole for _, whole in ranges)
 
     def opened(self, slot: Expression) -> Expression:
-        """A group as the number that it is, row-major."""
         if not isinstance(slot, Group):
             return slot
         total: Expression = Number(0)
@@ -166,7 +165,6 @@ class IndexNumbers:
         return sorted({*range(SAMPLES), *(() if size is None else (max(0, size - 1), size, size + 1))}), False
 
     def count(self, e: Expression) -> int | None:
-        """A size, if it is bound."""
         try:
             value = self.legend.number(e)
         except EinformerError:
@@ -272,14 +270,12 @@ class Whole:
         return () if whole == "made" else e.arguments if whole == "kept" else None
 
     def callee(self, e: Apply) -> Whole:
-        """The layer that is called."""
         layer = self.callees[e.name]
         if layer.name not in self.others:
             self.others[layer.name] = Whole(layer, self.layers, self.legend, self.others)
         return self.others[layer.name]
 
     def arguments(self, e: Apply, formals: Inputs) -> Iterator[Expression]:
-        """Returns the arguments of a call for these formals."""
         pairs = zip(self.callees[e.name].formals, e.arguments, strict=False)
         return (argument for formal, argument in pairs if formal.name in formals)
 
@@ -295,7 +291,6 @@ class Whole:
 
     @cached_property
     def either(self) -> Inputs:
-        """The inputs that are compared or rounded wherever they are read: they may be whole numbers or not."""
         outside = {x.name for q in equations(self.layer.body) for x in self.unrounded(q.right) if isinstance(x, Tensor)}
         return frozenset(self.formals - outside - self.selecting)
 

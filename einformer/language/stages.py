@@ -41,7 +41,6 @@ class Stage:
 
     @property
     def first_turn(self) -> int:
-        """The turn of the whole model from which its own are numbered."""
         return self.number * self.turns
 
     def find_own(self, path: str) -> str:
@@ -54,7 +53,6 @@ class Stage:
                 return path
 
     def find_whole(self, path: str) -> str:
-        """The path in the whole model of a weight of this stage."""
         match path.split(".", 2):
             case ["blocks", turn, rest]:
                 return f"blocks.{int(turn) + self.first_turn}.{rest}"
@@ -183,7 +181,6 @@ def _list_names(equation: Equation) -> Iterator[str]:
 
 
 def _keep_read(fixed: tuple[Equation, ...], rest: tuple[Statement, ...]) -> tuple[Equation, ...]:
-    """The equations that later ones read."""
     read, kept = {name for equation in equations(rest) for name in _list_names(equation)}, list[Equation]()
     for equation in reversed(fixed):
         if equation.left.name in read:
@@ -193,7 +190,6 @@ def _keep_read(fixed: tuple[Equation, ...], rest: tuple[Statement, ...]) -> tupl
 
 
 def _keep_weights(layer: Layer, body: tuple[Statement, ...]) -> tuple[Weight, ...]:
-    """The weights that a body reads, and those that these are tied to."""
     read, kept = {name for equation in equations(body) for name in _list_names(equation)}, list[Weight]()
     for weight in reversed(layer.weights):
         if weight.name in read:

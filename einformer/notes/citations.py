@@ -24,7 +24,6 @@ class Citation:
 
     @property
     def source(self) -> Publication | None:
-        """Returns the source, if the first word is its key."""
         return sources().get(self.words.partition(" ")[0])
 
     @property
@@ -62,12 +61,10 @@ class Noted:
 
     @property
     def says(self) -> str:
-        """Returns the equation alone, as it is printed."""
         return alone(self.equation)
 
     @property
     def cited(self) -> tuple[Citation, ...]:
-        """Returns the citations in the note."""
         return read_citations(self.note)
 
 

@@ -61,11 +61,9 @@ class Verdict:
 
     @property
     def found(self) -> bool:
-        """Returns whether there is a formula."""
         return self.outcome not in ("contradicts itself", "not derived")
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         claim = self.claim
         record = {name: getattr(claim, name) for name in ("id", "source", "place", "says", "printed", "relation")}
         return record | {"verdict": self.outcome, "derived": self.derived}

@@ -46,7 +46,6 @@ class Erratum:
     why: str = ""
 
     def form(self, form: Form) -> str:
-        """Returns one of the two forms."""
         return self.printed if form == "printed" else self.corrected
 
 
@@ -60,7 +59,6 @@ class ErratumVerdict:
     corrected: str = ""
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         row = self.erratum
         record = {name: getattr(row, name) for name in ("id", "source", "place", "kind", "says", "printed", "corrected")}
         forms = {"printed": self.printed, "corrected": self.corrected} if row.check else {"why": row.why}

@@ -79,30 +79,24 @@ class Stated(Legend):
 
     @classmethod
     def of_sizes(cls, known: Mapping[str, StatedSize]) -> Stated:
-        """Returns the legend of these letters."""
         sized = {letter: (bound, _parse_size(bound.size)) for letter, bound in known.items() if bound.size}
         axes = {letter: Axis(letter, e, span=bound.span) for letter, (bound, e) in sized.items() if e is not None}
         return cls(axes, {"p": Scalar("p", (), Number(0.1))}, known=known)  # the share that `Dr` drops
 
     def axis(self, letter: str) -> Axis:
-        """Returns the axis that an index runs over, with an open size if none is stated."""
         return self.axes.get(axis_of(letter)) or Axis(axis_of(letter), Name("…"))
 
     def describe(self, letter: str) -> str:
-        """Returns the size of a letter as a fact, or an empty text."""
         return str(self.known[axis_of(letter)]) if axis_of(letter) in self.known else ""
 
     def size(self, slot: Expression) -> Polynomial | None:
-        """Returns how many numbers a slot holds, if the sizes of all its letters are stated."""
         return super().size(slot) if all(axis_of(index.letter) in self.axes for index in indices_in(slot)) else None
 
     def are_twins(self, one: str, other: str) -> bool:
-        """Returns whether two letters run over one axis, or over two of one size."""
         sizes = [self._spell(letter) for letter in (one, other)]
         return axis_of(one) == axis_of(other) or sizes[0] == sizes[1] != ""
 
     def are_apart(self, one: str, other: str) -> bool:
-        """Returns whether the axes of two letters have different sizes."""
         sizes = [self._spell(letter) for letter in (one, other)]
         return "" not in sizes and sizes[0] != sizes[1] and axis_of(one) != axis_of(other)
 

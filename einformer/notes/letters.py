@@ -32,7 +32,6 @@ class Letters:
     complete: bool
 
     def understand(self, equation: DocumentEquation) -> list[Expression]:
-        """Returns the sides of an equation, with labels as names, upper indices as slots and bare letters as indices."""
         bound = {axis_of(index.letter) for x in equation.nodes() if isinstance(x, Apply) for index in x.indices}
         letters = replace(self, indices=self.indices | bound) if self.complete else self
         return [letters.read(side.tree) for side in equation.sides if side.tree]
@@ -69,7 +68,6 @@ class Letters:
         return strip_mark(axis_of(letter)) in self.indices
 
     def is_label(self, tensor: Tensor) -> bool:
-        """Returns whether the subscript of a tensor is a label: a legend has none of its letters."""
         letters = slot_letters(tensor)
         return self.complete and bool(letters) and not any(map(self.has, letters))
 
@@ -82,7 +80,6 @@ class Letters:
         return upper if all(self.has(index.letter) for index in upper) else ()
 
     def find_unknown(self, *sides: Expression) -> str:
-        """Returns the first letter in the slots of an equation that is not an index, or an empty string."""
         tensors = (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor))
         return next((letter for x in tensors for letter in slot_letters(x) if not self.has(letter)), "")
 

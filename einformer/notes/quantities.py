@@ -72,7 +72,6 @@ class About:
 
     @property
     def text(self) -> str:
-        """Returns the name of the text, or an empty string for a config."""
         return "" if self.what in _OF_CONFIGS else self.of.partition(".")[0]
 
     @property

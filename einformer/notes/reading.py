@@ -43,7 +43,6 @@ class Side:
     nodes: tuple[Expression, ...] = ()
 
     def place(self, span: Span) -> Span:
-        """Returns the place in the file of a span of the tree."""
         return self.whole.span(span.start, span.end)
 
 
@@ -58,16 +57,13 @@ class DocumentEquation:
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """Returns both sides, or the only one."""
         return (self.left,) if self.right is None else (self.left, self.right)
 
     @property
     def skipped(self) -> str:
-        """Returns the reason why the equation is not read, or an empty string."""
         return self.formula.unread or next((side.skipped for side in self.sides if side.skipped), "")
 
     def nodes(self) -> Iterator[Expression]:
-        """Yields every node of the sides that are read."""
         return itertools.chain.from_iterable(side.nodes for side in self.sides)
 
 
@@ -236,7 +232,6 @@ class _Formula:
         return Side(self.text, text, tree, skipped, tuple(subexpressions(tree)) if tree is not None else ())
 
     def tree(self, marks_of_side: Marks) -> tuple[Expression | None, str]:
-        """The tree of marks, or why they have none."""
         marks_of_side = list(_drop_alignment(marks_of_side))
         if reason := next(filter(None, (self.unread(marks_of_side, position) for position in range(len(marks_of_side)))), ""):
             return None, reason
@@ -248,7 +243,6 @@ class _Formula:
             return None, _reason_of(error)
 
     def unread(self, marks_of_side: Marks, position: int) -> str:
-        """Why no formula with this mark is read."""
         mark = marks_of_side[position]
         if mark.kind == "begin" and mark.command in MATRICES:
             return "a matrix"
@@ -278,7 +272,6 @@ class _Side(Formulas):
         super().__init__(source, line, set(NAMES) | {token.text for token in line.tokens if token.text.endswith(OF_AUTHOR)})
 
     def side(self) -> Expression:
-        """An expression that is all of the line."""
         tree = self.expression()
         self.end()
         return tree

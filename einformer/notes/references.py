@@ -60,7 +60,6 @@ class Reference:
 
     @property
     def found(self) -> tuple[bool, str]:
-        """Returns whether both sides have the same numbers, and the difference."""
         from einformer.notes import equality
 
         about = dict(self.computed)
@@ -78,7 +77,6 @@ class Reference:
 
     @property
     def written(self) -> Line:
-        """Returns its line."""
         return next(line for line in lines(self) if strip_remark(line) == self.line)
 
     @property
@@ -146,7 +144,6 @@ class ReferenceRow:
     found: str = ""
 
     def data(self) -> dict[str, str]:
-        """Returns the object for `--json`."""
         return asdict(self)
 
     def shown(self, test: str = "") -> str:

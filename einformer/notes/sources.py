@@ -27,12 +27,11 @@ class Publication:
 
     @property
     def url(self) -> str:
-        """Returns the address, or an empty string."""
         return f"https://arxiv.org/abs/{self.arxiv}" if self.arxiv else self.link
 
+    # Returns `Ba et al. 2016`.
     @property
     def brief(self) -> str:
-        """Returns `Ba et al. 2016`."""
         return f"{self.author} {self.year}" if self.year else self.author
 
     def __str__(self) -> str:

@@ -57,7 +57,6 @@ class QueryKey:
 
     @property
     def letters(self) -> Axes:
-        """The letters of the scores."""
         return tuple(letter for letter in (*self.key.axes, *self.query.axes) if letter not in self.features)
 
 
@@ -80,7 +79,6 @@ class Attending:
         return kernel if kernel is not None and self.scope.covers(value, kernel) else None
 
     def read_kernel(self, value: Value) -> Value | None:
-        """The sum of weights and values that a value is, as an attention."""
         product, summed = self.read_sum(value)
         for weights, power in product.powers.items():
             softmax, dropout = self.split_dropout(weights.value)
@@ -136,7 +134,6 @@ class Attending:
     # --------------------------------------------------------------------------------------------------- where it is
 
     def opens(self, value: Value) -> bool:
-        """May a value be computed where it is read?"""
         return self.scope.is_open(value) or (self.sinks and self.scope.is_computed(value))
 
     def has(self, value: Value, operator: str) -> bool:
@@ -151,16 +148,13 @@ class Attending:
         return False
 
     def take_apart(self, value: Value, operator: str) -> Terms:
-        """The terms of a value; a name that has the operator is opened."""
         return self.scope.read(value, lambda inner: self.opens(inner) and self.has(inner, operator))
 
     def read_product(self, value: Value, operator: str) -> Term:
-        """The factors of a value; a sum is one."""
         terms = self.take_apart(value, operator)
         return terms[0] if len(terms) == 1 else Term(ONE, {self.scope.values.sealed(value): ONE})
 
     def split_dropout(self, value: Value) -> tuple[Value, Value | None]:
-        """The argument of dropout, and its probability."""
         match value.operation:
             case op.Map("Dr", (argument, probability)) if self.opens(argument):
                 return argument, probability
@@ -213,7 +207,6 @@ class Attending:
         return product
 
     def is_tensor(self, value: Value) -> bool:
-        """Is it a name that stands here, or one under other letters?"""
         if value in self.scope.names:
             return self.scope.stands(value)
         return isinstance(value.operation, op.View | op.Gather) and all(map(self.scope.stands, self.scope.walk_leaves(value)))
@@ -288,7 +281,6 @@ class Attending:
         return axis_of(letter) in (axis_of(over), self.time) or self.estimate_size(letter) == MANY
 
     def estimate_size(self, letter: str) -> int:
-        """The size of an axis as it decides in which order factors are multiplied."""
         return estimate_size(self.scope.values.legend, letter, self.time * self.steps)
 
     def choose_position(self, own: Sequence[str], over: str) -> str:
@@ -298,7 +290,6 @@ class Attending:
         )
 
     def value(self, rest: Term, over: str, summed: frozenset[str], weights: Axes) -> tuple[Value, list[Value]]:
-        """The values that the weights sum, and the factors of the result."""
         sides, letters = spell_factors(rest), {*summed, over}
         while True:
             holders = [place for place, side in enumerate(sides) if over in side.axes]
@@ -362,7 +353,6 @@ class Attending:
         return None
 
     def walk_factors(self, value: Value) -> Iterator[Factor]:
-        """The factors of the terms of a value, those of sums among them too."""
         for factor in (factor for term in self.scope.read(value) for factor in term.powers):
             match factor.value.operation:
                 case op.Einsum(_, factors):

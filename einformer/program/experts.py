@@ -45,7 +45,6 @@ class Routing:
 
     @property
     def paired(self) -> frozenset[str]:
-        """The letters of a row and an expert."""
         return frozenset((*self.rows, self.letter))
 
     # ---------------------------------------------------------------------------------------------------- for pairs
@@ -66,12 +65,10 @@ class Routing:
         return apart
 
     def is_matrix(self, value: Value) -> bool:
-        """Is a tensor another for each expert, and the same for each row?"""
         plain = value in self.names - self.tensors or isinstance(value.operation, op.View)
         return plain and self.letter in value.axes and not set(value.axes) & set(self.rows)
 
     def pair(self, value: Value) -> Value:
-        """A value for each pair."""
         if value not in self.computed:
             self.computed[value] = self.compute(value)
         return self.computed[value]
@@ -155,7 +152,6 @@ class Routing:
 
     @property
     def ready(self) -> int:
-        """The number of the line after which the weight of the experts is known; -1 where it is from the start."""
         inside = set(walk(self.weight))
         lines = enumerate(walk_lines(self.function.lines))
         return max((place for place, line in lines if line.value in inside), default=-1)
@@ -197,7 +193,6 @@ def _find_weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choic
 
 
 def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
-    """The part of a value that is zero by a choice, and has one number for each row and expert."""
     match value.operation:
         case op.Map(name) | op.Reduce(name) if name in CONDITIONS or name == "top":
             return None
@@ -229,7 +224,6 @@ def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
 
 
 def _by_row(factors: tuple[Value, ...], routing: Routing) -> bool:
-    """Is each factor that is another for each expert one for each row, or the same for all rows? Keys are neither."""
     rows, differing = set(routing.rows), [set(factor.axes) for factor in factors if routing.letter in factor.axes]
     return all(rows <= axes or not rows & axes for axes in differing)
 

@@ -266,6 +266,5 @@ def _is_not(value: Value) -> bool:
 
 
 def _is_numeric(value: Value) -> bool:
-    """Can a condition be asked everywhere, with no slot that might lie outside of its axis?"""
     tensors = (op.Gather, op.View, op.Input, op.StoredWeight, op.Call)
     return not isinstance(value.operation, tensors) and all(map(_is_numeric, value.operands))

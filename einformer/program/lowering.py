@@ -114,7 +114,6 @@ class Lowering:
     # -------------------------------------------------------------------------------------------------- statements
 
     def lower_statements(self, body: tuple[Statement, ...]) -> tuple[Line | Turns, ...]:
-        """The lines of a body, in order."""
         return tuple(self.lower_loop(s) if isinstance(s, Loop) else self.lower_equation(s) for s in body)
 
     def lower_equation(self, equation: Equation) -> Line:
@@ -141,12 +140,10 @@ class Lowering:
         return name + (f"_{number}" if number > 1 else ""), self.depth
 
     def renames(self, equation: Equation, value: Value) -> bool:
-        """Does an equation give a tensor another name? That is another value, of which other positions may be read."""
         grouped = any(len(label) > 1 for label in find_labels(equation.left))
         return equation.relation != "return" and not grouped and any(value is line.value for line in self.names.values())
 
     def define(self, left: Tensor | Name, value: Value) -> Line:
-        """A value under a left side: an axis for each of its letters."""
         return Line(left.name, spread(value, slot_letters(left)), find_labels(left))
 
     def lower_loop(self, loop: Loop) -> Turns:
@@ -196,7 +193,6 @@ class Lowering:
     # ------------------------------------------------------------------------------------------------- expressions
 
     def value(self, e: Expression) -> Value:
-        """The value of an expression."""
         match e:
             case tree.Number():
                 return Value(op.Constant(e.value), (), "number" if isinstance(e.value, float) else "integer", e.span)
@@ -224,7 +220,6 @@ class Lowering:
                 assert_never(e)
 
     def map(self, function: str, arguments: Iterable[Expression], span: Span) -> Value:
-        """A function of values that are lined up by letter."""
         return map_values(function, [self.value(argument) for argument in arguments], span)
 
     def name(self, e: Name) -> Value:
@@ -247,7 +242,6 @@ class Lowering:
         return total
 
     def size(self, letter: str) -> Value:
-        """How many numbers an index runs through, under the name of the axis."""
         return Value(op.Constant(f"|{axis_of(letter)}|"), (), "integer")
 
     def look_up(self, name: str) -> Line:
@@ -261,7 +255,6 @@ class Lowering:
         return known[name]
 
     def tie(self, weight: tree.Weight) -> Line:
-        """A tied weight, as the weight that it is tied to, where no letter stands still."""
         assert weight.default is not None
         return self.define(Tensor(weight.name, weight.indices), self.lower_apart(weight.default))
 
@@ -276,7 +269,6 @@ class Lowering:
         return self.define(Tensor(name, scalar.indices), value)
 
     def lower_apart(self, e: Expression) -> Value:
-        """A value where no letter stands still, and no branch is around."""
         return replace(self, still=frozenset(), branches=(), guards=()).value(e)
 
     # ------------------------------------------------------------------------------------------------------- slots
@@ -306,7 +298,6 @@ class Lowering:
 
     @property
     def numbers(self) -> IndexNumbers:
-        """The known facts about the numbers of indices."""
         if not self.known:
             self.known.append(IndexNumbers.of(self.layer, self.legend, frozenset([self.time])))
         return self.known[0]
@@ -318,7 +309,6 @@ class Lowering:
     # --------------------------------------------------------------------------------------------------- operators
 
     def apply(self, e: Apply) -> Value:
-        """A function, an operator or a call."""
         callee = callees(self.layer, self.layers).get(e.name)
         if callee is not None:
             own = {letter for tensor in (*callee.formals, callee.output) for letter in slot_letters(tensor)}
@@ -348,7 +338,6 @@ class Lowering:
         return Value(op.Map("where", (condition, *arms)), axes, kind, e.span)
 
     def lower_branch(self, e: Apply, condition: Value, holds: bool) -> Value:
-        """A value that is wanted only where a condition holds, or does not."""
         branches, guards = (*self.branches, (condition, holds)), self.guards + split_condition(e.arguments[0], holds)
         return replace(self, branches=branches, guards=guards).value(e.arguments[1 if holds else 2])
 

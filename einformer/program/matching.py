@@ -276,7 +276,6 @@ def _list_signed(value: Value, scope: FunctionScope, closed: bool = False) -> li
 
 
 def _pick(value: Value, gather: op.Gather, term: Value) -> Value:
-    """The element of a term that a gather reads of the sum; the term where it is read along its own axes."""
     own = tuple(slot for slot in gather.slots if not set(slot.label).isdisjoint(term.axes))
     return term if all(slot.is_whole for slot in own) else replace(value, operation=replace(gather, argument=term, slots=own))
 

@@ -36,12 +36,10 @@ class Value:
 
     @property
     def plain(self) -> bool:
-        """Is it a number of Python?"""
         return not self.axes and self.kind != "tensor"
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """The values that its operation is made of, in the order of its fields."""
         return tuple(value for name in self.operation.__match_args__ for value in _find(getattr(self.operation, name)))
 
 
@@ -154,7 +152,6 @@ class Slot(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Is the axis read at all its numbers, in order?"""
         return len(self.label) == 1 and self.number.operation == Iota(self.label[0])
 
 
@@ -171,12 +168,10 @@ class Gather:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """How the tensor lies."""
         return tuple(slot.label for slot in self.slots)
 
     @property
     def numbers(self) -> tuple[Value, ...]:
-        """The number for each axis."""
         return tuple(slot.number for slot in self.slots)
 
 

@@ -85,7 +85,6 @@ class _Plans:
         return _Plan(one.cost + other.cost + products, (*one.steps, *other.steps, (left, right)))
 
     def find_letters(self, mask: int) -> Letters:
-        """The letters of the product of a set: those of the result, and those that a factor outside of it has."""
         inside, outside = self.unite(mask), self.unite(~mask)
         return frozenset(letter for letter in inside if letter not in self.summed or letter in outside)
 

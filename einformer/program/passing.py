@@ -153,7 +153,6 @@ class _Raising:
         return self.fixed[value]
 
     def is_costly(self, value: Value) -> bool:
-        """Does a value cost more than it takes to pass it, and is it another at each position?"""
         return self.time in value.axes and any(map(_is_costly, walk(value)))
 
 
@@ -181,13 +180,11 @@ def sink_masks(functions: Functions, legend: Legend) -> Functions:
 
 
 def _is_causal(mask: Value, values: Values) -> bool:
-    """Is a value a mask between positions, of nothing but positions?"""
     query = next((letter for letter in mask.axes if f"{letter}'" in mask.axes), "")
     return len(mask.axes) == 2 and bool(query) and values.is_causal(mask, query, f"{query}'")
 
 
 def _move(functions: Functions, name: str, masks: Mapping[int, tuple[Value, ...]]) -> dict[str, Function]:
-    """The functions, one of which computes masks that it was given at these places."""
     written = {line.value: line.equation for function in functions.values() for line in walk_lines(function.lines)}
     inputs = functions[name].inputs
     rest = [place for place in range(len(inputs)) if place not in masks]

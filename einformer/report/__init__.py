@@ -50,7 +50,6 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Returns whether all checks hold."""
         return all(check.holds for check in self.checks)
 
 

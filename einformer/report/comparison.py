@@ -42,7 +42,6 @@ class Comparison:
     counts: tuple[Count, ...]
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         return {**asdict(self.difference), "inputs": dict(self.inputs), "counts": [asdict(count) for count in self.counts]}
 
 

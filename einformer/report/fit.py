@@ -37,13 +37,11 @@ class Fit:
     counted: str
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         above = dict(zip(("size", "count"), self.found.above, strict=True)) if self.found.above else None
         record = {"letter": self.letter, "size": self.found.size, "count": self.found.count, "above": above}
         return record | {"what": self.what, "limit": self.limit, "inputs": dict(self.inputs), "counted": self.counted}
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yields the size, and the next one."""
         size, above = self.found.size, self.found.above
         yield f"{self.letter} = {size:,}" if size < MAXIMUM_SIZE else f"any {self.letter}", self.describe(self.found.count)
         if above:
@@ -265,7 +263,7 @@ def find_largest(count: Callable[[int], int], limit: int, step: int = 1, most: i
     `count` does not shrink as the size grows.
 
     >>> find_largest(lambda size: 3 * size + 1, limit=50, step=5)
-    Largest(size=15, count=46, above=(20, 61))
+    LargestSize(size=15, count=46, above=(20, 61))
     """
     within, beyond, last = 0, 1, most // step
     while beyond <= last and count(beyond * step) <= limit:

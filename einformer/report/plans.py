@@ -81,12 +81,10 @@ class ParallelPlan:
 
     @property
     def memory(self) -> int:
-        """The bytes that a device holds."""
         return sum(self.held.values())
 
     @property
     def fits(self) -> bool:
-        """Does it fit into the memory of a device?"""
         return self.memory <= self.step.device.memory
 
     @property
@@ -102,12 +100,10 @@ class ParallelPlan:
 
     @property
     def seconds(self) -> float:
-        """No implementation takes less."""
         return max(self.times.values())
 
     @property
     def limit(self) -> str:
-        """The kind of work that decides."""
         times = self.times
         return max(times, key=times.__getitem__)
 
@@ -117,7 +113,6 @@ class ParallelPlan:
         return not self.fits, 0 if self.fits else self.memory, self.seconds, math.fsum(self.times.values())
 
     def _find_traffic(self) -> tuple[float, float]:
-        """The least bytes that a device sends within its node, and out of it."""
         both = [find_traffic(sent.collective, sent.put, *self._split(sent.axis)) for sent in self.sent]
         return sum(within for within, _ in both), sum(out for _, out in both)
 
@@ -130,7 +125,6 @@ class ParallelPlan:
         return within, sizes[place] // within
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         return {
             "mesh": dict(self.mesh),
             "shard": self.shard,
@@ -247,7 +241,6 @@ class Pricing:
         return held, rules.sum_counts(rules.count_flops(tree, name, single, EXACT)), moved
 
     def list_maps(self, mesh: Mapping[str, int]) -> Iterable[str]:
-        """Returns the sensible maps of letters over a mesh."""
         clashes = self._remember("clashes", _find_clashes, self.model)
         experts = self._remember("experts", _find_experts, self.model)
         return dict.fromkeys(_Maps(self, clashes, experts, mesh).list_maps())
@@ -259,7 +252,6 @@ class Pricing:
 
     @property
     def time(self) -> str:
-        """The axis of positions."""
         return self.model.spec.layer.time.letter if self.model.spec.layer.time else ""
 
 

@@ -57,9 +57,9 @@ class PlottedModel:
     recompute: Recompute
     device: Device
 
+    # Returns `gpt2-xl, 1,557,611,200 parameters`.
     @property
     def title(self) -> str:
-        """Returns `gpt2-xl, 1,557,611,200 parameters`."""
         return f"{self.name}, {self.model.num_parameters:,} parameters"
 
 
@@ -173,11 +173,9 @@ class _Roof:
     rate: float
 
     def at(self, intensity: float) -> float:
-        """Returns FLOP/s at a number of FLOPs for each byte."""
         return min(self.rate, intensity * self.bandwidth)
 
     def draw(self, left: float, right: float) -> None:
-        """Draws the slope of the memory, and the level of the chip."""
         line = [left, self.rate / self.bandwidth, right]
         self.axes.plot(line, [self.at(x) for x in line], color=_INK, linewidth=1.5, zorder=1)
 
@@ -190,7 +188,6 @@ class _Roof:
         )  # fmt: skip
 
     def whole(self, bound: TimeBound) -> None:
-        """Draws a whole step, and its least time."""
         x = bound.flops / bound.moved
         self.axes.scatter([x], [self.at(x)], marker="*", s=190, color=_INK, edgecolor="white", zorder=3)
         level = x > self.rate / self.bandwidth

@@ -41,7 +41,6 @@ class Shipped:
     models: tuple[ShippedModel, ...]
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         return asdict(self)
 
 

@@ -99,7 +99,6 @@ class _Store:
     keys: dict[object, int] = field(default_factory=dict)
 
     def key(self, *facts: object) -> int:
-        """The number of the value that these facts describe."""
         return self.keys.setdefault(facts, len(self.keys) + 1)
 
 

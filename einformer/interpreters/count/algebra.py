@@ -171,7 +171,6 @@ class _Writing:
         return (2, self.order.index(name) if name in self.order else len(self.order), name)
 
     def degree(self, outer: Sequence[tuple[sympy.Expr, sympy.Expr]]) -> tuple[object, ...]:
-        """The highest degree first; of equal ones that in the width, then in the inputs."""
         powers = {str(base): power for base, power in outer}
         single = [-powers.get(letter, 0) for letter in (WIDTH, *reversed(INPUTS))]
         return (-sum(powers.values()), *single, [self.place(item) for item in outer])

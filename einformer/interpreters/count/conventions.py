@@ -36,7 +36,6 @@ class Convention:
     per_multiply: Literal[1, 2] = 2  # FLOPs of a multiply-accumulate
 
     def __str__(self) -> str:
-        """The convention in words, as the output of every count states it."""
         return "; ".join(
             (
                 f"{self.name} ({self.source})",
@@ -110,7 +109,6 @@ class Precision:
 
     @property
     def total(self) -> int:
-        """Bytes per parameter in all."""
         return self.parameters + self.gradients + self.optimizer
 
     @property

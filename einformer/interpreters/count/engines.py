@@ -31,7 +31,6 @@ class KeptTensor:
 
     @property
     def is_state(self) -> bool:
-        """Returns whether it does not grow with the row."""
         return self.kind != "visible"
 
 
@@ -45,7 +44,6 @@ class KeptLayers:
 
     @property
     def growing(self) -> tuple[KeptTensor, ...]:
-        """Returns what grows with the row, until windows are full."""
         return tuple(held for held in self.held if not held.is_state)
 
 

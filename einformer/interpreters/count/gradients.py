@@ -51,14 +51,12 @@ class Gradients:
         self._backward(self.flow.body, ())
 
     def find(self, factor: ReachedFactor, turn: Turn) -> bool:
-        """Returns whether a factor has a gradient in a turn of all the loops on the way."""
         called = self
         for call, depth in factor.calls:
             called, turn = called.call(call, turn[:depth]), turn[depth:]
         return called.products.get((factor.product, turn), False) and called.moves(factor.value, turn)
 
     def call(self, value: Value, turn: Turn) -> Gradients:
-        """Returns the gradients in a function that is called here."""
         assert isinstance(value.operation, op.Call)
         inputs = tuple(self.moves(argument, turn) for argument in value.operation.arguments)
         flow, reached = self.flow.called(value), self.products.get((value, turn), False)
@@ -81,7 +79,6 @@ class Gradients:
     # ------------------------------------------------------------------------------------------------------ forward
 
     def moves(self, value: Value, turn: Turn) -> bool:
-        """Returns whether a value is made of what is trained, in a turn."""
         keys = ((value, turn[:depth]) for depth in range(len(turn), -1, -1))
         key = next((key for key in keys if key in self.moving), None)
         return self._follow(value, turn) if key is None else self.moving[key]

@@ -126,7 +126,6 @@ class Visit:
         return self.step.letters.union(value.axes)
 
     def within(self, cases: frozenset[Case]) -> tuple[TurnCount, ...]:
-        """Returns the turns of the calls on the way, then those of the line in which these cases hold."""
         return (*self.turns, turns_of(self.step.loops, cases))
 
 
@@ -161,21 +160,17 @@ class Work:
 
     @property
     def time(self) -> str:
-        """The axis of positions, "" where there is none."""
         return next((layer.time.letter for layer in self.layers.values() if layer.time), "")
 
     @property
     def vocabulary(self) -> str:
-        """The axis that tokens number, along which a table is read at an input."""
         return next((rows.axis for name in self.layers for rows in self.tables(name) if rows.by_input), "")
 
     def tables(self, name: str) -> Iterator[Rows]:
-        """Yields the rows of trained weights that a function reads."""
         for step in flat(self.flows.steps(name)):
             yield from (rows for value in step.values if (rows := find_rows(value, self.flows.trained[name])))
 
     def norms(self, function: Function) -> Norms:
-        """Returns the norms of a function, and the values that they take in."""
         if function.name not in self.norms_of:
             own = find_norms(function, self.flows.legend)
             self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
@@ -197,17 +192,14 @@ class Work:
         return self.chunks_of[function.name]
 
     def whole(self, name: str) -> Flow:
-        """Returns the flow through a model whose inputs are constants, or through a layer as it stands inside a model."""
         layer = self.layers[name]
         return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
 
     @functools.cached_property
     def gradients(self) -> tuple[Gradients, Gradients]:
-        """The gradients that are there in all turns, and in any."""
         return self.find_gradients(all), self.find_gradients(any)
 
     def find_gradients(self, join: Callable[[Iterable[bool]], bool] = any, legend: Legend | None = None) -> Gradients:
-        """Returns the gradients of the whole, turn by turn at the sizes of a legend."""
         flow = self.whole(self.name)
         inputs = tuple(flow.support(line.value).trained for line in flow.function.inputs)
         return Gradients(flow, inputs, True, legend, join)
@@ -305,7 +297,6 @@ class Contraction:
 
     @property
     def letters(self) -> Letters:
-        """Returns all letters over which it runs."""
         return frozenset[str]().union(*self.operands)
 
     def map_product(self) -> Contraction:
@@ -362,7 +353,6 @@ class Pair:
 
     @property
     def letters(self) -> Letters:
-        """All over which it runs."""
         return _pair(self.left | self.right, self.paired)
 
 
@@ -601,12 +591,10 @@ class Done:
 
     @property
     def turning(self) -> Letters:
-        """Returns the letters of the loops."""
         return frozenset(letter for turns in self.turns for letter in turns.letters)
 
     @property
     def repeated(self) -> bool:
-        """Returns whether it is part of a block, in a loop."""
         return any(turns.letters for turns in self.turns)
 
 
@@ -626,7 +614,6 @@ class Derived:
     logits: tuple[str, ...] = ()
 
     def list_done(self, plan: str) -> Iterator[Done]:
-        """Yields the work of a plan."""
         return (done for done in self.done if done.fast in (None, plan == "fast"))
 
 

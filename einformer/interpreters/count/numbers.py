@@ -75,11 +75,9 @@ class Numbers(Sizes[int]):
         return self.legend.length(axis)
 
     def chosen(self, letter: str, count: Expression) -> int:
-        """Returns how many are chosen: as many as there are, where more are asked for."""
         return min(int(self.value(count)), self.length(letter))
 
     def value(self, e: Expression) -> Value:
-        """Returns a number that the text writes."""
         number = self.legend.number(e, self.numbers)
         return int(number) if math.isfinite(number) and number == int(number) else number
 
@@ -99,7 +97,6 @@ class Numbers(Sizes[int]):
             yield ((len(same), *rest) if deciding else rest), same[0]
 
     def moves(self, derived: Derived, factor: ReachedFactor) -> bool:
-        """Returns whether a factor has a gradient in the turn at hand."""
         if derived.gradients not in self.gradients:
             self.gradients[derived.gradients] = derived.gradients(self.legend)
         return self.gradients[derived.gradients].find(factor, self.turn)
@@ -110,7 +107,6 @@ class Numbers(Sizes[int]):
         return [tuple(zip(turns.letters, numbers, strict=True)) for numbers in some]
 
     def walk(self, region: Region, at: Span) -> int:
-        """Returns twice the size of a region, whose numbers are gone through one by one."""
         turn, facts = {x: Linear.number(number) for x, number in self.numbers.items()}, Facts(self.legend, "")
         cases = [[facts.numbered(inequality.at(turn)) for inequality in case] for case in region.cases]
         others = {x for case in cases for i in case for x in i.linear.letters()}.difference(region.letters)

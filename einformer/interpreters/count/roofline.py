@@ -48,22 +48,19 @@ class TimeBound:
 
     @property
     def computing(self) -> float:
-        """Seconds that the FLOPs take at the peak rate."""
         return self.flops / (self.rate * self.count)
 
     @property
     def moving(self) -> float:
-        """Seconds that the bytes take at the full bandwidth."""
         return self.moved / (self.device.bandwidth * self.count)
 
     @property
     def seconds(self) -> float:
-        """No implementation takes less."""
         return max(self.computing, self.moving)
 
+    # `3.2 ms`.
     @property
     def time(self) -> str:
-        """`3.2 ms`."""
         value, unit = self.seconds, "s"
         for smaller in ("ms", "µs", "ns"):
             if value >= 1:
@@ -73,7 +70,6 @@ class TimeBound:
 
     @property
     def limit(self) -> Literal["compute", "memory"]:
-        """The part that sets the bound."""
         return "compute" if self.computing >= self.moving else "memory"
 
 

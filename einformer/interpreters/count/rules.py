@@ -124,7 +124,6 @@ class Sizes(ABC, Generic[N]):
         return cast("N", self.divide(whole, ranks)) if self.shares else whole
 
     def chunk(self, pair: Pair) -> N:
-        """Returns the number of positions, or of pairs of them, of a recurrence that runs by chunks."""
         length: Any = self.length(pair.position)
         whole = (self.round_up(length, CHUNK) - 1) * CHUNK  # but the last
         last, first = length - whole, self.smallest((length, CHUNK))
@@ -137,7 +136,6 @@ class Sizes(ABC, Generic[N]):
         """Returns twice the size of a region that is not a band."""
 
     def count_twice(self, region: Region, at: Span) -> N:
-        """Returns twice the size of a region."""
         if not region.band:
             return self.walk(region, at) if region.cases else cast("N", 0)
         later, earlier = region.letters
@@ -187,16 +185,13 @@ class Counted(Generic[N]):
 
     @property
     def times(self) -> N:
-        """How often it is evaluated, or how many there are."""
         return product(self.turns)
 
     @property
     def total(self) -> N:
-        """In all turns together."""
         return product((self.times, self.each))
 
     def in_one_turn(self) -> Self:
-        """The count in a turn of the first loop."""
         return replace(self, turns=self.turns[1:])  # type: ignore[type-var]
 
 
@@ -217,9 +212,9 @@ class WeightCount(Counted[N]):
     embedding: bool = False
     rows: bool = False
 
+    # `blocks.{l}.MLP.W`.
     @property
     def full_path(self) -> str:
-        """`blocks.{l}.MLP.W`."""
         return f"{self.path}.{self.name}".lstrip(".")
 
 
@@ -251,7 +246,6 @@ class EquationCount(Counted[N]):
         return self.gradients
 
     def in_one_turn(self) -> EquationCount[N]:
-        """The count in a turn of the first loop, on an average."""
         first, *rest = self.turns
         return replace(self, turns=tuple(rest), gradients=self.gradients and cast("Any", self.gradients) / first)
 
@@ -283,7 +277,6 @@ class Traffic(Counted[N]):
 
     @property
     def moved(self) -> N:
-        """Read and written, in one turn."""
         return total((self.read, self.written))
 
 
@@ -470,7 +463,6 @@ class _Rules(Generic[N]):
         return EquationCount(done.path, done.layer, span.text, span.line, forward, turns, backward, core, done.repeated)
 
     def backward(self) -> N:
-        """The FLOPs of the gradients in one turn."""
         others, products = total(self.elementwise()), self.products()
         count: N = total((*(own for flops, pair in products for own in self.gradients(flops, pair)), others * 2))
         return count

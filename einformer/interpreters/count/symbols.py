@@ -105,7 +105,6 @@ class Symbols(Sizes[sympy.Expr]):
         raise fail("E607", message, at, fix="bound sizes, whose pairs are counted one by one")
 
     def chosen(self, letter: str, count: Expression) -> sympy.Expr:
-        """Returns how many are chosen: in letters there are always more to choose from."""
         return self.value(count)
 
     def value(self, e: Expression) -> sympy.Expr:
@@ -117,7 +116,6 @@ class Symbols(Sizes[sympy.Expr]):
 
     @classmethod
     def of(cls, spec: Spec) -> Symbols:
-        """Returns the letters of a spec."""
         return cls(Legend.of(spec))
 
     # The same, of any length.

@@ -38,28 +38,23 @@ class Instance(Generic[N]):
 
     @property
     def times(self) -> N:
-        """How often it is evaluated: in each turn once, and not only in those of a kind."""
         most: N = _find_most([count.turns[0] for count in self.equations]) if self.path else rules.product(())
         return most
 
     @property
     def parameters(self) -> N:
-        """Of all together."""
         return rules.sum_trained(self.weights)
 
     @property
     def flops(self) -> N:
-        """Of all together."""
         return rules.sum_counts(self.equations)
 
     @property
     def kept(self) -> N:
-        """The bytes that all together keep for the backward pass."""
         return rules.sum_counts(self.activations)
 
     @property
     def parameters_of_one(self) -> N:
-        """Of a single set of weights."""
         return rules.total(self._of_one(count) for count in self.weights if count.trained)
 
     @property

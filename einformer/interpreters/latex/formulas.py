@@ -54,12 +54,10 @@ class Matrix:
 
     @property
     def shape(self) -> Shape:
-        """Returns the letters of the rows and of the columns."""
         return self.rows, self.cols
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """Returns two letters for a matrix, one for a row or a column, none for a number."""
         return tuple(dict.fromkeys(letter for letter in self.shape if letter))
 
     def within(self, least: Strength) -> str:
@@ -147,19 +145,15 @@ class Translator:
                 assert_never(e)
 
     def is_label(self, letter: str) -> bool:
-        """Returns whether the letter's axis is a label."""
         return axis_of(letter) in self.labels
 
     def is_axis(self, e: Expression) -> bool:
-        """Returns whether e is an index that is not a label."""
         return isinstance(e, Index) and not self.is_label(e.letter)
 
     def calls(self, e: Expression) -> bool:
-        """Returns whether e calls a layer."""
         return isinstance(e, Apply) and e.name in self.scope.layers
 
     def has_axes(self, e: Expression) -> bool:
-        """Returns whether e has more than numbers and labels."""
         return any(isinstance(x, Tensor) or self.is_axis(x) or self.calls(x) for x in subexpressions(e))
 
     def number(self, e: Expression) -> Matrix:
@@ -167,7 +161,6 @@ class Translator:
         return Matrix(LATEX.expression(e), level=Strength.__members__.get(printer.level(e).name, Strength.SUM))
 
     def ones(self, letter: str) -> Matrix:
-        """Prints a column of ones."""
         return Matrix(r"\mathbf{1}", letter)
 
     # -------------------------------------------------------------------------------------------------------- tensors
@@ -207,7 +200,6 @@ class Translator:
         return self.lookup(e, axes[0], by)
 
     def lookup(self, e: Tensor, cols: str, by: Matrix) -> Matrix:
-        """Prints the rows of a matrix that a vector of whole numbers names, or one row."""
         return Matrix(f"{self.names.letter(e, cols, cols)}[{by.text}]", "".join(by.letters), cols)
 
     def translate_definition(self, e: Tensor, by: Equation) -> Matrix:
@@ -233,11 +225,9 @@ class Translator:
         return Matrix(text, m.cols, m.rows, Strength.FACTOR, lambda: m)
 
     def along(self, m: Matrix, letter: str) -> Matrix:
-        """Returns m with this letter over its columns."""
         return m if m.cols == letter else self.transpose(m)
 
     def down_along(self, m: Matrix, letter: str) -> Matrix:
-        """Returns m with this letter over its rows."""
         return m if m.rows == letter else self.transpose(m)
 
     def orient(self, m: Matrix, wanted: Shape) -> Matrix:
@@ -300,7 +290,6 @@ class Translator:
         return self.scale(numbers, *rest)
 
     def find_steps(self, rest: Sequence[Matrix], summed: frozenset[str]) -> Iterator[tuple[Sequence[Matrix], Matrix]]:
-        """Yields factors that combine, and their product."""
         often = Counter(letter for m in rest for letter in m.letters)
         pairs = [(one, other, set(one.letters) & set(other.letters)) for one, other in combinations(rest, 2)]
         for one, other, shared in pairs:  # `A_ni B_iu` summed over i: `A B`
@@ -323,7 +312,6 @@ class Translator:
             yield rest, self.chain(self.down_along(rest[0], *rest[0].letters), self.along(rest[1], *rest[1].letters))
 
     def chain(self, one: Matrix, other: Matrix) -> Matrix:
-        """Prints a product of matrices: the columns of one are the rows of the other."""
         text = LATEX.multiply([one.within(Strength.CHAIN), other.within(Strength.CHAIN)])
         turn = lambda: self.chain(self.transpose(other), self.transpose(one))  # noqa: E731
         return Matrix(text, one.rows, other.cols, Strength.CHAIN, turn)
@@ -347,24 +335,20 @@ class Translator:
         return Matrix(text, *of.shape, level, lambda: self.scale(numbers, self.transpose(of)))
 
     def reciprocal(self, m: Matrix) -> Matrix:
-        """Prints one over each number."""
         text = _raise(m.within(Strength.ATOM), r"\circ -1")
         return Matrix(text, *m.shape, Strength.FACTOR, lambda: self.reciprocal(self.transpose(m)), m)
 
     def diagonal(self, vector: Matrix) -> Matrix:
-        """Prints the square matrix with a vector on its diagonal."""
         (letter,) = vector.letters
         text = f"\\operatorname{{diag}}({(vector.under or vector).text})" + "^{-1}" * bool(vector.under)
         level = Strength.FACTOR if vector.under else Strength.ATOM
         return Matrix(text, letter, letter, level, lambda: self.diagonal(vector))
 
     def total(self, labels: Sequence[str], m: Matrix) -> Matrix:
-        """Prints a sum over labels."""
         sign = f"\\sum_{{{''.join(map(LATEX.symbol, labels))}}} "
         return self.lift(lambda parts: (sign + parts[0].within(Strength.TERM), Strength.TERM), m)
 
     def power(self, e: tree.Power) -> Matrix:
-        """Translates each number to a power that is one number."""
         exponent = self.matrix(e.exponent)
         if exponent.letters:
             raise NoForm("an exponent is a matrix")
@@ -424,11 +408,9 @@ class Translator:
         return self.call(e, [self.matrix(argument) for argument in e.arguments], self.find_shape(axes))
 
     def call(self, e: Apply, arguments: Sequence[Matrix], shape: Shape) -> Matrix:
-        """Prints the application of a layer."""
         return Matrix(LATEX.operator(self.layer(e.name), e.indices) + _join_arguments(arguments), *shape)
 
     def layer(self, name: str) -> str:
-        """Prints the name of a layer."""
         return self.called.get(name, name)
 
 
@@ -541,7 +523,6 @@ class LayerNames:
         return f"[{', '.join(parts)}]" if any(axis_of(i) != own and i in (rows, cols) for i, own in read) else ""
 
     def size(self, letter: str, least: Level = Level.SUM) -> str:
-        """Prints the size of an axis."""
         return LATEX.flat.expression(self.legend.axes[axis_of(letter)].size, least)
 
 

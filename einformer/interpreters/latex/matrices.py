@@ -70,12 +70,12 @@ class _Page(Latex):
         self.written = {id(written): self.lines.found.get(id(elaborated)) for written, elaborated in pairs}
         return super().layer(layer)
 
+    # `MLP(Z)`.
     def signature(self, layer: Layer) -> str:
-        """`MLP(Z)`."""
         return f"{self.operator(self.lines.translator.layer(layer.name), ())}({', '.join(m.text for m in self.lines.head)})"
 
+    # `W_{Q} \in \mathbb{R}^{d \times d_k}`.
     def weight(self, weight: Weight) -> str:
-        r"""`W_{Q} \in \mathbb{R}^{d \times d_k}`."""
         if weight.kind == "instance":
             return super().weight(weight)
         names = self.lines.translator.names
@@ -87,14 +87,12 @@ class _Page(Latex):
         return text + tie + (f" \\in \\mathbb{{R}}^{{{sizes}}}" if sizes else "")
 
     def fits(self, row: list[Weight], weight: Weight) -> bool:
-        """Four weights fill a line."""
         return len(row) < _ROW
 
     def statement(self, node: Statement, indent: int) -> Iterator[PrintedLine]:
         return iter(()) if self.written.get(id(node), node) is None else super().statement(node, indent)
 
     def declaration(self, node: Written) -> PrintedLine:
-        """A line in matrices, or in indices with its matrix on the left."""
         line = self.written[id(node)] if isinstance(node, Equation) else None
         if not isinstance(node, Equation) or line is None:
             return super().declaration(node)
@@ -154,13 +152,11 @@ class LayerFormulas:
 
     @property
     def head(self) -> list[Matrix]:
-        """Returns the inputs of the layer."""
         formulas = (self.formula(Equation(formal, "=", formal)).left for formal in self.layer.formals)
         return [piece for piece in formulas if piece]
 
     @property
     def joins(self) -> bool:
-        """Returns whether a line puts heads side by side."""
         return any(map(_has_group, [*self.taken.values(), *(line.equation for line in self.found.values() if line.right)]))
 
     def formula(self, equation: Equation) -> MatrixFormula:

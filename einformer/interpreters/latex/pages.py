@@ -65,11 +65,9 @@ class Latex(Printer):
 
     @cached_property
     def flat(self) -> Printer:
-        """Returns the printer without fractions."""
         return self if self.inline else Latex(inline=True)
 
     def keyword(self, word: str) -> str:
-        """Prints a word in bold."""
         return f"\\textbf{{{word}}}{self.blank}"
 
     def remark(self, comment: str) -> str:
@@ -107,7 +105,6 @@ class Latex(Printer):
         return f"_{{{text}}}" if slots else ""
 
     def operator(self, name: str, indices: Sequence[Index]) -> str:
-        """Prints an operator or a layer with its subscript."""
         row = primitive(name, bool(indices))
         braced = row is not None and row.latex.endswith("{}")  # takes its one argument in braces, and is a name elsewhere
         return (row.latex if row and row.latex and not braced else self.symbol(name)) + self.subscript(indices)
@@ -115,11 +112,9 @@ class Latex(Printer):
     # ---------------------------------------------------------------------------------------------- formulas
 
     def enclose(self, text: str) -> str:
-        """Prints a formula in tall parentheses."""
         return f"\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
     def enclose_arguments(self, text: str) -> str:
-        """Prints the arguments of a function in parentheses."""
         return f"\\!\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
     def multiply(self, factors: Sequence[str]) -> str:
@@ -152,7 +147,6 @@ class Latex(Printer):
                 return self.fraction(numerator, e)
 
     def fraction(self, numerator: Expression, e: Quotient) -> str:
-        """Prints the fraction of e with this numerator."""
         return f"\\frac{{{self.expression(numerator)}}}{{{self.expression(e.denominator)}}}"
 
     def power(self, base: Expression, exponent: Expression) -> str:
@@ -190,7 +184,6 @@ class Latex(Printer):
         return self.expression(e, Level.SUM)
 
     def cases(self, e: Apply) -> Iterator[str]:
-        """Yields a row for each branch."""
         condition, value, other = e.arguments
         yield f"{self.expression(value)} & \\text{{if}}\\ {self.flat.expression(condition)}"
         if _is_where(other):

@@ -113,7 +113,6 @@ def _is_alone(module: Any) -> bool:
 
 
 def _prepare(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None:
-    """Compares a checkpoint with a module, and makes room in its optimizer."""
     try:
         stored = FileSystemReader(folder).read_metadata().state_dict_metadata
     except (CheckpointException, OSError) as error:

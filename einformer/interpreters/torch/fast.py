@@ -184,7 +184,6 @@ class Packing:
 
     @property
     def as_written(self) -> bool:
-        """Is a weight alone, with rows before columns or after them? Then a view is enough."""
         part, first = self.parts[0], self.experts
         return len(self.parts) == 1 and part.read in (first + part.rows + self.columns, first + self.columns + part.rows)
 
@@ -233,13 +232,11 @@ class KernelEmitter(Emitter):
 
     @property
     def packed_weights(self) -> frozenset[str]:
-        """The weights that lie as matrices."""
         return frozenset(key(part.weight.name) for packing in self.shell.packings for part in packing.parts)
 
     # ------------------------------------------------------------------------------------------------------ orders
 
     def order(self, kernel: Attention) -> None:
-        """How the tensors of an attention should lie."""
         shared = (*kernel.batch, *kernel.heads)
         for query, features in zip(kernel.queries, kernel.features, strict=True):
             self.want(query, (*shared, *kernel.groups, kernel.position, *features))
@@ -257,7 +254,6 @@ class KernelEmitter(Emitter):
                 self.orders |= {line.name: axes for line in self.find_lines(value)}
 
     def find_lines(self, value: Value) -> list[Line]:
-        """The lines that name a value."""
         return [line for line in walk_lines(self.function.lines) if line.value is value]
 
     # ------------------------------------------------------------------------------------------------------- lines
@@ -355,7 +351,6 @@ class KernelEmitter(Emitter):
         return name
 
     def list_names(self, value: Value) -> Iterator[str]:
-        """The names of a value in the text."""
         for line in (*self.function.inputs, *self.function.weights):
             if line.value is value:
                 yield line.name
@@ -364,7 +359,6 @@ class KernelEmitter(Emitter):
         yield from (line.name for line in self.find_lines(value))
 
     def weight(self, value: Value) -> str:
-        """The name of a parameter."""
         return self.stored[find_weight(value)][0].name.removeprefix("self.")
 
     # ------------------------------------------------------------------------------------------------------ experts
@@ -391,17 +385,14 @@ class KernelEmitter(Emitter):
                     yield from self.route(operand)
 
     def write_sent(self, mesh: str) -> str:
-        """The pairs at the ranks of their experts."""
         self.context.helpers |= {"MESH": None, "routes": None}
         return f'sent_{mesh}, expert_{mesh}, ends_{mesh} = routes(ends, "{mesh}")'
 
     def pick_sent(self, code: Fragment, mesh: str, letter: str) -> Fragment:
-        """What is there for each of a rank's experts, at the pairs that come."""
         rest = tuple(dim for dim in code.dims if dim != letter)
         return Fragment(f"{permute(code, (letter, *rest)).at(ATOM)}[expert_{mesh}]", (own(PAIR), *rest), code.kind)
 
     def pick(self, code: Fragment, pairs: Routed) -> Fragment:
-        """What is there for each row, each expert, or each of both, at the pairs."""
         rows = pairs.rows if set(pairs.rows) & set(code.dims) else ()
         expert = tuple(dim for dim in code.dims if dim == pairs.letter)
         rest = tuple(dim for dim in code.dims if dim not in (*rows, *expert))
@@ -432,7 +423,6 @@ class KernelEmitter(Emitter):
     # ----------------------------------------------------------------------------------------------------- kernels
 
     def code_rewritten(self, value: Value, wanted: Dims | None) -> Fragment:
-        """One function of PyTorch."""
         match value.operation:
             case Norm() as kernel:
                 return self.norm(kernel)
@@ -496,7 +486,6 @@ class KernelEmitter(Emitter):
         return Fragment(text if len(rows) == 1 else f"{text}.unflatten(-1, ({sizes}))", rest + rows)
 
     def multiply(self, kernel: LinearMap, x: Fragment, matrix: str) -> str:
-        """The product with a matrix, or with that of the expert of each pair."""
         if not kernel.experts:
             return f"fn.linear({x.text}, {matrix})"
         self.context.helpers |= {"Grouped": None, "grouped": None}
@@ -526,7 +515,6 @@ class KernelEmitter(Emitter):
         return f"{code.at(ATOM)}.{'mT' if first else 'T'}" if turned else code.text
 
     def bias(self, value: Value, rows: Axes) -> str:
-        """The bias, its rows side by side."""
         if self.weight(value) in self.packed_weights:
             return f"self.{self.weight(value)}"
         code = permute(self.code(value), rows)
@@ -578,7 +566,6 @@ class KernelEmitter(Emitter):
         return align(code, (*kernel.shared, kernel.letter, *code.dims[len(own) :]))
 
     def write_mask(self, kernel: Attention) -> Iterator[str]:
-        """The mask, or that it is causal."""
         if kernel.causal:
             yield from self.write_causal(kernel)
         elif kernel.mask is not None or kernel.sink is not None:
@@ -595,7 +582,6 @@ class KernelEmitter(Emitter):
             yield f"attn_mask={text}{'[None]' * bool(lacks)}"  # of three axes the kernels of a CPU know nothing
 
     def merge_heads(self, kernel: Attention, code: Fragment) -> Fragment:
-        """A value of heads, queries or both, with all heads as one axis."""
         heads = (*kernel.heads, *kernel.groups)
         if not set(heads) & set(code.dims):
             return code
@@ -608,11 +594,9 @@ class KernelEmitter(Emitter):
         return replace(code, dims=(*before, "", *after))
 
     def write_causal(self, kernel: Attention) -> Sequence[str]:
-        """How the kernel knows that a mask is causal."""
         return ("is_causal=True",)
 
     def write_dropout(self, kernel: Attention) -> Iterator[str]:
-        """Dropout, while it is trained."""
         if kernel.dropout is not None:
             yield f"dropout_p={self.code(kernel.dropout).at(PRODUCT)} if self.training else 0.0"
 
@@ -626,7 +610,6 @@ class KernelEmitter(Emitter):
         return texts[0] if len(texts) == 1 else f"torch.cat(({', '.join(texts)}), -1)"
 
     def expand(self, code: Fragment, dims: Dims) -> Fragment:
-        """The same for each number of the letters that a code lacks."""
         if set(code.dims) == set(dims):
             return permute(code, dims)
         sizes = ", ".join("-1" if dim in code.dims else self.context.size(dim) for dim in dims)

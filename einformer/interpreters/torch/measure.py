@@ -88,7 +88,6 @@ class Balanced(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
     def end(self, expert: int, experts: int) -> int:
-        """Where the rows of an expert end."""
         return self.rows * (expert + 1) // experts
 
 
@@ -355,7 +354,6 @@ class _Recorder:
         return torch.empty(0)
 
     def ask(self, node: Any) -> None:
-        """Makes a backward step unpack its kept tensors."""
         self.operation = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"Backward\d*$", "", node.name())).lower()
         for name in _list_attributes(node.__class__):
             getattr(node, name)
@@ -401,7 +399,6 @@ class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.see(tensor)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The result of an operation, its storages being seen."""
         result = function(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
@@ -418,11 +415,9 @@ class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.most = max(self.most, self.live)
 
     def free(self, key: int, size: int) -> None:
-        """It is there no more."""
         del self.known[key]
         self.live -= size
 
     def restart(self) -> int:
-        """The most so far; from now on it is asked anew."""
         most, self.most = self.most, self.live
         return most

@@ -33,9 +33,9 @@ class Plan:
     deviation: float = 0.02
     sharding: Sharding | None = None
 
+    # `fast` or `notation`.
     @property
     def name(self) -> str:
-        """`fast` or `notation`."""
         return "fast" if self.fast else "notation"
 
 

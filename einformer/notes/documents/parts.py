@@ -22,7 +22,6 @@ class Cursor:
         self.at = 0
 
     def skip_spaces(self) -> None:
-        """Moves the cursor past spaces."""
         self.at = self.skip(self.at)
 
     def skip(self, position: int) -> int:
@@ -43,8 +42,8 @@ class Cursor:
         braces = self.marks[start].text == "{" and end > start
         return self.text.cut(self.marks[start].start + braces, self.marks[end].end - braces)
 
+    # Reads `\hat{x_i}` as `\hat{x}_i`.
     def unbrace(self) -> None:
-        r"""Reads `\hat{x_i}` as `\hat{x}_i`."""
         start = self.skip(self.at)
         end = find_closing(self.marks, start) if start < len(self.marks) else start
         inside = self.marks[start + 1 : end]
@@ -62,7 +61,6 @@ class Cursor:
         return ""
 
     def follows(self, sign: str) -> bool:
-        """Returns whether this is the next mark, past spaces."""
         position = self.skip(self.at)
         return position < len(self.marks) and self.marks[position].text == sign
 
@@ -78,13 +76,11 @@ class Cursor:
         return position if position < len(self.marks) and self.marks[position].text in ("(", "[") else -1
 
     def fence(self) -> tuple[int, int] | None:
-        """Returns the marks of the bracket that opens next and of its partner."""
         opened = self.opens()
         closed = self.find_closing(opened) if opened >= 0 else -1
         return (opened, closed) if closed >= 0 else None
 
     def find_closing(self, at: int) -> int:
-        """Returns the mark that closes the bracket at a mark, or -1."""
         close, depth = OPENING[self.marks[at].text], 0
         for number in range(at + 1, len(self.marks)):
             text = self.marks[number].text
@@ -96,7 +92,6 @@ class Cursor:
         return -1
 
     def between(self, start: int, end: int) -> Passage:
-        """Returns the text between two marks."""
         return self.text.cut(self.marks[start].end, self.marks[self.find_right(end)].start)
 
     def find_right(self, at: int) -> int:

@@ -22,11 +22,9 @@ class Passage:
 
     @classmethod
     def of(cls, source: Source, start: int, end: int) -> Passage:
-        """Returns characters of a file, unchanged."""
         return cls(source, source.text[start:end], range(start, end))
 
     def cut(self, start: int, end: int) -> Passage:
-        """Returns a part of the text."""
         return Passage(self.source, self.text[start:end], self.places[start:end])
 
     def put(self, text: str, start: int) -> Passage:
@@ -69,7 +67,6 @@ class Ends:
 
     @cached_property
     def braces(self) -> dict[int, int]:
-        """The place of the closing brace for each opening one."""
         opened, partners = list[int](), dict[int, int]()
         for brace in _BRACE.finditer(self.text):
             if brace[0] == "{":
@@ -147,7 +144,6 @@ class Section:
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
-        """Returns its formulas in the order of the text."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Formula))
 
     @cached_property

@@ -42,7 +42,6 @@ class ScriptReader(Cursor):
     """A cursor that reads the scripts of names."""
 
     def read_scripts(self, scripts: Scripts) -> Scripts:
-        """Adds the scripts that follow to those read before."""
         while (sign := self.script()) or self.staggers(scripts):
             if sign == "'":
                 scripts.primes += "'"

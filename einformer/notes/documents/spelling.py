@@ -49,13 +49,11 @@ class _Speller(ScriptReader):
         self.made: list[Passage] = []
 
     def all(self) -> Passage:
-        """Reads the whole formula."""
         while self.at < len(self.marks):
             self.mark(self.marks[self.at])
         return join(self.text.source, self.made)
 
     def mark(self, mark: Mark) -> None:
-        """Reads one mark, and the marks that belong to it."""
         self.at += 1
         if mark.text in OPENING and self.read_brackets(mark):
             return
@@ -87,22 +85,18 @@ class _Speller(ScriptReader):
             self.made.append(self.text.cut(mark.start, mark.end))
 
     def put(self, text: str, mark: Mark) -> None:
-        """Writes a text of our own at the place of a mark."""
         self.made.append(self.text.put(text, mark.start))
 
     def write_fenced(self, opening: str, parts: list[Passage], mark: Mark) -> None:
-        """Writes parts in brackets, with commas between them."""
         self.put(opening, mark)
         for number, part in enumerate(parts):
             self.made += [self.text.put(", ", mark.start)] * bool(number) + [self.inner(part)]
         self.put(")", mark)
 
     def inner(self, part: Passage) -> Passage:
-        """Rewrites a part by itself."""
         return _Speller(part).all()
 
     def before(self) -> str:
-        """Returns the last text that was written."""
         return next((part.text.strip() for part in reversed(self.made) if part.text.strip()), "")
 
     def goes_on(self) -> bool:
@@ -128,11 +122,9 @@ class _Speller(ScriptReader):
         self.name(LETTERS.get(mark.command, "l"), mark, "ell" if mark.command == "ell" else "")
 
     def respell(self, mark: Mark) -> None:
-        """Writes a command that the language has under another name."""
         self.put(RESPELLED[mark.command], mark)
 
     def respell_operator(self, mark: Mark) -> None:
-        """Writes an operator that the language has under another name."""
         self.operator(OPERATORS[mark.command], mark)
 
     def drop(self, mark: Mark) -> None:
@@ -140,7 +132,6 @@ class _Speller(ScriptReader):
         self.read_argument()
 
     def bold(self, mark: Mark) -> None:
-        """Reads a bold letter: a tensor if it has slots."""
         self.unbrace()
         self.read_accent(mark) if self.has_slots() else self.as_it_is(mark)
 
@@ -218,7 +209,6 @@ class _Speller(ScriptReader):
         return self.put("}", mark)
 
     def tensor(self, name: str, scripts: Scripts, mark: Mark) -> None:
-        """Writes a name with its slots and powers."""
         whole = f"{name}{scripts.tag}"
         self.put(f"\\mathrm{{{whole}}}{scripts.primes}" if len(whole) > 1 else f" {whole}{scripts.primes}", mark)
         if scripts.below:
@@ -228,7 +218,6 @@ class _Speller(ScriptReader):
         self.powers(scripts, mark)
 
     def powers(self, scripts: Scripts, mark: Mark) -> None:
-        """Writes the scripts above a name that are not part of it."""
         for power in scripts.above:
             turned = TRANSPOSED.fullmatch(power.text)
             self.write_script("^", self.text.put("\\top", mark.start) if turned else self.inner(power), mark)
@@ -239,7 +228,6 @@ class _Speller(ScriptReader):
         self.put("}", self.marks[self.at - 1])
 
     def subscript(self, part: Passage) -> Passage:
-        """Rewrites the slots, with the scripts of the letters in them."""
         part = rewrite_slots(part)
         return self.inner(part) if ("_" in part.text or "\\" in part.text) and not ELLIPSIS.search(part.text) else part
 
@@ -277,17 +265,15 @@ class _Speller(ScriptReader):
         return self.name(name, mark) if named else self.unread(word, mark)
 
     def unread(self, word: str, mark: Mark) -> None:
-        """Reads a word that ends a statement, or copies it."""
         command = "operatorname" if mark.command not in TEXTS else "mathrm" if self.goes_on() else "text"
         self.put("\\infty" if word in ("inf", "Inf") else f"\\{command}{{{word}}}", mark)
 
     def precedes_factor(self) -> bool:
-        """Returns whether a factor follows, past spaces."""
         mark = next((mark for mark in self.marks[self.at :] if not mark.is_space), None)
         return mark is not None and (mark.kind in ("letter", "digit") or mark.text == "{" or mark.command in _FACTORS)
 
+    # Reads `{\rm for}` as `\text{for}`.
     def old_font(self, mark: Mark) -> None:
-        r"""Reads `{\rm for}` as `\text{for}`."""
         end = find_closing(self.marks, self.at - 1)
         word = self.text.text[self.marks[self.at].end : self.marks[min(end, len(self.marks) - 1)].start].strip()
         self.at = end + 1

@@ -86,12 +86,10 @@ class _Writer:
         return join(self.text.source, parts)
 
     def skip_spaces(self) -> None:
-        """Moves the cursor past spaces."""
         while self.at < len(self.tokens) and self.tokens[self.at].text.isspace():
             self.at += 1
 
     def item(self) -> Passage:
-        """Writes an atom with its scripts."""
         parts = [self.atom()]
         while token := self.script():
             parts.append(self.put(token.text, token) if token.text == "'" else self.brace(token.text, self.plain(), token))
@@ -109,7 +107,6 @@ class _Writer:
         return None
 
     def plain(self) -> Passage:
-        """Writes the next atom without its brackets, as a script or an argument holds it."""
         self.skip_spaces()
         return _unwrap(self.atom())
 
@@ -146,7 +143,6 @@ class _Writer:
         return join(self.text.source, parts)
 
     def write_name(self, token: _Token) -> Passage:
-        """Writes a symbol, an operator or a call."""
         name, calls = token.text, self.at < len(self.tokens) and self.tokens[self.at].text == "("
         if calls and (name in _CALLED or name in ("frac", "cases", "mat", "norm", "binom", "attach")):
             return self.call(token)
