@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from einformer.errors import EinformerError, Source, check_name, fail, find_row
-from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS
+from einformer.interpreters.count.conventions import CONVENTIONS, PRECISIONS, find_dtype
 from einformer.interpreters.torch.plan import Initialisation, Style
 from einformer.language import binding, parser
 from einformer.language import weights as placed
@@ -150,9 +150,9 @@ class Specification:
         chosen = find_row(CONVENTIONS, "convention", convention)
         return symbols.sum_counts(rules.count_flops(self.tree, self.name, symbols.Symbols.of(self.tree), chosen))
 
-    def cache_bytes(self, dtype: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
+    def cache_bytes(self, precision: str | torch.dtype | None = None) -> CacheBytes[sympy.Expr]:
         """Returns the bytes of the cache of decoding, `per_token` of a row and in `total`, as formulas. `p` is the size of
-        a number.
+        a number in this `precision`.
 
         >>> load("gpt2").cache_bytes().total
         2*B*D*L*S*p
@@ -161,7 +161,7 @@ class Specification:
         """
         from einformer.interpreters.count import rules, symbols
 
-        element = None if dtype is None else find_row(rules.BYTES, "dtype", str(dtype).removeprefix("torch."))
+        element = None if precision is None else rules.count_element(precision)
         return symbols.count_cache(self.tree, self.name, symbols.Symbols.of(self.tree), element)
 
     def latex(self, letters: str = "ours", form: str | None = None) -> str:
@@ -409,14 +409,14 @@ class Model:
 
         single = self.at(**sizes | {"S": 1}) if "S" in sizes and self.spec.layer.time else None
         chosen = choose_rows(convention, precision)
-        cache = self._cache(chosen[1].dtype, sizes)
+        cache = self._cache(precision, sizes)
         summary = table.summarise(self.spec.tree, self.spec.name, self.at(**sizes), single, *chosen, recompute, cache)
         return replace(summary, not_counted=self._origin.others)
 
     # None if the model cannot be decoded step by step.
-    def _cache(self, dtype: str, sizes: dict[str, int]) -> tuple[int, int] | None:
+    def _cache(self, precision: str, sizes: dict[str, int]) -> tuple[int, int] | None:
         try:
-            cache = self.cache_bytes(dtype, **sizes)
+            cache = self.cache_bytes(precision, **sizes)
         except EinformerError as error:
             if error.findings[0].code != "E508":
                 raise
@@ -475,7 +475,7 @@ class Model:
         return lower_for_plan(lower_functions(special, self.legend), special, name, self.legend, sharding, fast)
 
     def saved(
-        self, plan: str = "fast", dtype: str = "bfloat16", training: bool = True, **sizes: int
+        self, plan: str = "fast", precision: str | torch.dtype = "bfloat16", training: bool = True, **sizes: int
     ) -> tuple[torch_measure.Kept, ...]:
         """Returns the bytes that PyTorch saves for the backward pass of the emitted module, by line, equation and
         operation.
@@ -485,16 +485,16 @@ class Model:
         """
         from einformer.interpreters.torch import measure
 
-        return measure.measure_saved(self.source(plan), self.spec.name, self._inputs(sizes), dtype, training)
+        return measure.measure_saved(self.source(plan), self.spec.name, self._inputs(sizes), find_dtype(precision), training)
 
-    def peak(self, plan: str = "fast", dtype: str = "bfloat16", **sizes: int) -> torch_measure.Peak:
+    def peak(self, plan: str = "fast", precision: str | torch.dtype = "bfloat16", **sizes: int) -> torch_measure.Peak:
         """Returns the bytes of a training step of the emitted module with AdamW, at the peak of each of its parts.
 
         Raises EinformerError as `saved` does.
         """
         from einformer.interpreters.torch import measure
 
-        return measure.measure_peak(self.source(plan), self.spec.name, self._inputs(sizes), dtype)
+        return measure.measure_peak(self.source(plan), self.spec.name, self._inputs(sizes), find_dtype(precision))
 
     def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
         from einformer.language.slots import Whole
@@ -504,7 +504,7 @@ class Model:
         return [(tuple(map(bound_legend.length, slot_letters(formal))), formal.name in whole) for formal in formals]
 
     @_naming_all_missing
-    def cache_bytes(self, dtype: str | torch.dtype = "bfloat16", **sizes: int) -> CacheBytes[int]:
+    def cache_bytes(self, precision: str | torch.dtype = "bfloat16", **sizes: int) -> CacheBytes[int]:
         """Returns the bytes of the cache of decoding at these sizes of the inputs: for each further token of a row, and in
         total.
 
@@ -518,8 +518,8 @@ class Model:
 
         bound_legend, kept = self.at(**sizes), self.kept
         assert self.spec.layer.time is not None
-        element = find_row(rules.BYTES, "dtype", str(dtype).removeprefix("torch."))
-        return rules.count_cache(kept, Numbers(bound_legend, self.spec.layer.time.letter), element)
+        time = self.spec.layer.time.letter
+        return rules.count_cache(kept, Numbers(bound_legend, time), rules.count_element(precision))
 
     @property
     def kept(self) -> tuple[Entry[int], ...]:

@@ -152,20 +152,26 @@ def test_a_notebook_shows_equations_and_sizes() -> None:
     assert r"\mathrm{GPT2}" not in model.spec["MLP"]._repr_latex_()
 
 
-def test_bytes_are_those_of_one_dtype_where_none_is_given() -> None:
-    chosen = [
-        ("memory", "precision"),
-        ("summary", "precision"),
-        ("saved", "dtype"),
-        ("peak", "dtype"),
-        ("cache_bytes", "dtype"),
-    ]
-    defaults = {inspect.signature(getattr(Model, method)).parameters[name].default for method, name in chosen}
+def test_bytes_are_those_of_one_precision_where_none_is_given() -> None:
+    methods = ("memory", "summary", "saved", "peak", "cache_bytes")
+    defaults = {inspect.signature(getattr(Model, method)).parameters["precision"].default for method in methods}
     assert defaults == {"bfloat16"}
     gpt2 = einformer.model("gpt2")
     summary = gpt2.summary(B=1, S=8)
     assert gpt2.memory(B=1, S=8).parameters == summary.weights == 2 * gpt2.num_parameters
     assert summary.cache == (gpt2.cache_bytes(B=1, S=8).per_token, gpt2.cache_bytes(B=1, S=8).total)
+
+
+@pytest.mark.parametrize("method", ["saved", "peak", "cache_bytes"])
+def test_a_precision_is_a_name_of_memory_or_a_dtype(method: str) -> None:
+    """The ways to store a training step have the numbers of their dtype; a dtype of torch is its name."""
+    gpt2 = einformer.model("gpt2", D=8, A=2, L=1, V=11, K=8)
+    count = {precision: getattr(gpt2, method)(precision=precision, B=1, S=4) for precision in ("float16", "float32")}
+    for precision, element in (("adam8bit", "float16"), (torch.float16, "float16"), (torch.float32, "float32")):
+        assert getattr(gpt2, method)(precision=precision, B=1, S=4) == count[element]
+    assert count["float16"] != count["float32"]
+    with pytest.raises(einformer.EinformerError, match="E605"):
+        getattr(gpt2, method)(precision="int3", B=1, S=4)
 
 
 def test_data_of_the_package_names_no_test() -> None:

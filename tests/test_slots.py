@@ -203,7 +203,7 @@ def test_a_recurrence_of_whole_numbers_is_exact_in_any_dtype(first: str, plan: s
     assert (module(ones) == 1).all()
     cache = module.cache()
     assert all((module.decode(part, cache=cache) == 1).all() for part in torch.split(ones, [400, 1, 199], 1))
-    assert cache.bytes == bound.cache_bytes(S=600, dtype=torch.bfloat16).total
+    assert cache.bytes == bound.cache_bytes(S=600, precision=torch.bfloat16).total
 
 
 # ---------------------------------------------------------------------------------------- branches that are not taken

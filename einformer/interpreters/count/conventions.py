@@ -130,6 +130,16 @@ PRECISIONS = {
 }
 
 
+def find_dtype(precision: object) -> str:
+    """The dtype of numbers in a precision, which a dtype of torch is too.
+
+    >>> find_dtype("adam8bit"), find_dtype("float64")
+    ('float16', 'float64')
+    """
+    name = str(precision).removeprefix("torch.")
+    return PRECISIONS[name].dtype if name in PRECISIONS else name
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """An accelerator: FLOP/s of dense products by dtype, bytes/s and bytes of its memory.

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cast
 
-from einformer.errors import Span, fail
+from einformer.errors import Span, fail, find_row
 from einformer.interpreters.count.activations import Saved, SavedValue, find_saved
-from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision
+from einformer.interpreters.count.conventions import DEFAULT, Convention, Precision, find_dtype
 from einformer.interpreters.count.gradients import ReachedFactor
 from einformer.interpreters.count.inventory import Contraction, Derived, Done, Held, Lookup, Pair, Softmax, derive, list_pairs
 from einformer.language.calls import axis_of
@@ -640,6 +640,11 @@ def count_training(
 
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 _TOKEN = 8  # bytes, whatever the weights are kept in
+
+
+def count_element(precision: object) -> int:
+    """The bytes of a number in a precision. Raises EinformerError E605."""
+    return find_row(BYTES, "precision", find_dtype(precision))
 
 
 def count_cache(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) -> CacheBytes[N]:

@@ -243,9 +243,7 @@ def _compute_loss(module: nn.Module, inputs: Sequence[Tensor]) -> Tensor:
 
 def _build(source: str, name: str, dtype: str) -> nn.Module:
     if dtype not in DTYPES:
-        raise fail(
-            "E605", f"there is no dtype `{dtype}` of weights", fix=" or ".join(f"`{dtype_name}`" for dtype_name in DTYPES)
-        )
+        raise fail("E605", f"there is no precision `{dtype}`", fix=" or ".join(f"`{row}`" for row in DTYPES))
     scope: dict[str, Any] = {"__name__": _FILE}
     exec(_compile(source), scope)  # emitted files hold only names that the grammar admits (R13)
     if name not in scope:
