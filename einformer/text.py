@@ -107,10 +107,12 @@ class Writer:
     tokens: Tokens
     stop: tuple[int, ...] = ()
     random: bool = False  # the weights are
+    encodes: bool = False  # a text, to which another one is the answer
 
     def write(self, text: str, options: Options, step: Callable[[], object] = lambda: None) -> Iterator[str]:
-        """Yields the continuation of a text, piece by piece. `step` is called for each token. Raises EinformerError E703,
-        E706 to E708.
+        """Yields the continuation of a text, or the answer to it, piece by piece. `step` is called for each token.
+
+        Raises EinformerError E703, E706 to E708.
         """
         if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise fail("E801", "the text holds bytes that are not letters", fix="a text in UTF-8")
@@ -118,7 +120,7 @@ class Writer:
         if not read:
             raise fail("E706", "the text is empty", fix='a beginning, `--text "Once"`')
         chosen = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p, "seed": options.seed}
-        spelled = self.tokens.spelling(read)
+        spelled = self.tokens.spelling([] if self.encodes else read)
         for token in self.module.follow(read, options.tokens, stop=self.stop, **chosen):
             step()
             if token in self.stop:
@@ -137,7 +139,8 @@ def make_writer(model: Model, target: pathlib.Path, seed: int = 0) -> Writer:
     if model.spec.layer.time is None:
         raise refuse_layer(model.spec.layer)
     if not target.is_dir():
-        return Writer(build_seeded(use_bytes(model).build, seed), Bytes(), random=True)
+        encodes = any(model.spec.layer.time not in formal.slots for formal in model.spec.layer.formals)
+        return Writer(build_seeded(use_bytes(model).build, seed).eval(), Bytes(), random=True, encodes=encodes)
     tokens, stop = _find_tokens(model, target / "tokenizer.json"), _find_end_tokens(documents.read(target / "config.json"))
     module: Any = model.build("meta").to_empty(device="cpu").eval()  # no numbers are drawn for weights that are read
     module.load_huggingface(target)

@@ -704,8 +704,23 @@ MUTANTS = (
     ),
     _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",
-        "self.decode(whole[:, :-1], cache", "self.decode(whole[:, 1:], cache",
+        "self._join(whole[:, :-1], source)", "self._join(whole[:, 1:], source)",
         "generate.py::test_log_prob_is_the_chain_rule",
+    ),
+    _mutant(
+        "each step computes the encoder", "program/keeping.py",
+        "if value in self.entered & self.read]", "if False]",
+        "encoders.py::test_a_step_computes_nothing_of_the_encoder[fast]",
+    ),
+    _mutant(
+        "another source is taken for the first", "interpreters/torch/generate.py",
+        "if cache.source and not all(", "if False and not all(",
+        "encoders.py::test_another_source_needs_another_cache",
+    ),
+    _mutant(
+        "a layer keeps what is the same in one of its calls", "program/keeping.py",
+        "[one and moves and lines.is_same(x) for", "[lines.is_same(x) for",
+        "encoders.py::test_a_layer_of_both_kinds_is_the_same_in_steps[fast]",
     ),
     # ----------------------------------------------------------------------------------------------------------------- counting
     _mutant(

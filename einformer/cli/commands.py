@@ -455,15 +455,17 @@ def _generate(options: argparse.Namespace) -> int:
     writer = text.make_writer(_read_target(options), pathlib.Path(options.target), options.seed)
     if writer.random:
         print("einformer: the weights are random, and the tokens are bytes", file=sys.stderr, flush=True)
-    beginning, pieces = _read_text(options.text), list[str]()
+    text_given, pieces = _read_text(options.text), list[str]()
+    beginning = "" if writer.encodes else text_given
     with bar(options.tokens) as step:
-        written = writer.write(beginning, chosen, step)
+        written = writer.write(text_given, chosen, step)
         for piece in itertools.chain([beginning + next(written, "")], written):
             pieces.append(piece)
             if not options.json:
                 print(piece, end="", flush=True)  # what is printed stays, also when the rest is interrupted
     if options.json:
-        show_json({"target": options.target, "text": beginning, "continuation": "".join(pieces).removeprefix(beginning)})
+        continuation = "".join(pieces).removeprefix(beginning)
+        show_json({"target": options.target, "text": text_given, "continuation": continuation})
     else:
         print()
     return OK

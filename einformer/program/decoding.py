@@ -34,10 +34,10 @@ from einformer.program.operations import (
     replace_operands,
     unite_axes,
 )
-from einformer.program.rewrite import Rewriting, walk, walk_lines, walk_loops, walk_values
+from einformer.program.rewrite import Rewriting, find_read, name_values, walk, walk_lines, walk_values
 from einformer.program.terms import Values
 
-Kind = Literal["visible", "earlier", "sum"]
+Kind = Literal["visible", "earlier", "sum", "same"]
 KEPT = " kept"  # the end of the name of a line that keeps another
 
 # ------------------------------------------------------------------------------------------------------------- operations
@@ -108,7 +108,15 @@ class Asked(op.Rewritten):
     letter: str
 
 
-KEEPING = (Keep, Run, Resume)
+@dataclass(frozen=True, slots=True)
+class Steady(op.Rewritten):
+    """A tensor that is the same at every step: the first step computes it, and it is kept at this path."""
+
+    argument: Value
+    path: str
+
+
+KEEPING = (Keep, Run, Resume, Steady)
 CONTINUING = (*KEEPING, Positions, Ago, Places, Asked)
 
 # ------------------------------------------------------------------------------------------------------------ the rewrite
@@ -121,7 +129,10 @@ def continue_functions(
     continued, meanings = dict[str, Function](), Values(legend)
     for function in functions.values():
         own = {(entry.name, entry.loops): entry.kind for entry in kept if entry.layer == function.name and entry.kind != "sum"}
-        new = _Continuing(time, rows, own, function.name == name, meanings).rewrite_function(function)
+        steady = {version for version, kind in own.items() if kind == "same"}
+        positions = {version: kind for version, kind in own.items() if kind != "same"}
+        new = _Continuing(time, rows, positions, function.name == name, meanings).rewrite_function(function)
+        new = _compute_once(new, steady, "{path}" * (function.name != name))
         continued[function.name] = _narrow(new, continued, time) if function.name == name else new
     return continued
 
@@ -207,7 +218,7 @@ class _Continuing:
         count, first = self.value(turns.count), [line for part in turns.carried for line in self.enter(part, turns)]
         self.around += (turns.letter,)
         lines = tuple(self.rewrite_lines(turns.lines))
-        read = _find_read(lines)
+        read = find_read(lines)
         lines += tuple(line for part in turns.carried for line in self.leave(part, read))
         self.around = self.around[:-1]
         named = {line.name for line in walk_lines(lines)}
@@ -487,18 +498,47 @@ class _Continuing:
         return value if is_natural(number) else Value(op.Map("where", chosen), unite_axes(chosen), value.kind, old.span)
 
 
+# --------------------------------------------------------------------------------- what is the same at every step
+
+
+def _compute_once(function: Function, versions: Collection[tuple[str, int]], inside: str) -> Function:
+    """A function whose first lines make what is the same at every step, and the next ones keep it."""
+    kept = {value: line for value, line in name_values(function.lines).items() if line.version in versions}
+    if not kept:
+        return function
+    once = _select(function.lines, {*kept})
+    others = [line for line in function.lines if line not in once]
+    again = _select(once, find_read(others, kept) | {function.output.value}, kept)
+    paths = {value: inside + key((line.version or "")[0]) for value, line in kept.items()}
+    new = {value: replace(value, operation=Steady(value, path)) for value, path in paths.items()}
+    rewriting = Rewriting(new=dict(new))
+    first = (replace(line, value=new[value], equation=None) for value, line in kept.items())
+    rest = (rewriting.rewrite_line(line) for line in function.lines if line in others or line in again)
+    return replace(function, lines=(*once, *first, *rest), output=rewriting.rewrite_equation(function.output))
+
+
+def _select(lines: Sequence[Line | Turns], values: set[Value], without: Collection[Value] = ()) -> list[Line | Turns]:
+    """The lines that make some values, where those `without` are there already."""
+    chosen = list[Line | Turns]()
+    for line in reversed(lines):
+        if (values & name_values([line]).keys()) - {*without}:
+            values |= find_read([line])
+            chosen.insert(0, line)
+    return chosen
+
+
 # ------------------------------------------------------------------------------------------------------ outputs
 
 
 def _narrow(function: Function, functions: Mapping[str, Function], time: str) -> Function:
     """A model whose last lines, which look at no other position, are computed where their outputs are asked for."""
     done, lines = len(function.lines), function.lines
-    while done and _stays(lines[done - 1], _name_values((*function.inputs, *lines[: done - 1])), functions, time):
+    while done and _stays(lines[done - 1], name_values((*function.inputs, *lines[: done - 1])), functions, time):
         done -= 1
     while any(_find_shared(lines[done:], lines[:done])):
         done += 1
-    names = _name_values((*function.inputs, *lines[:done]))
-    reads = _find_read(lines[done:], names)
+    names = name_values((*function.inputs, *lines[:done]))
+    reads = find_read(lines[done:], names)
     narrowed = sorted((line for value, line in names.items() if value in reads and time in value.axes), key=lambda x: x.name)
     new = {line.value: replace(line.value, operation=Asked(line.value, time)) for line in narrowed}
     first = (replace(line, value=new[line.value], equation=None) for line in narrowed)
@@ -509,23 +549,9 @@ def _narrow(function: Function, functions: Mapping[str, Function], time: str) ->
 
 def _find_shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Iterator[Value]:
     """The operands that other lines compute together with theirs: a product of several weights."""
-    named = _name_values(others)
-    computed = _find_read(others) - named.keys()
-    yield from (x for x in _find_read(some, named) & computed if isinstance(x.operation, op.Rewritten) and x.operands)
-
-
-def _name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
-    """The line of each value that has a name after these lines, also after loops."""
-    names = {line.value: line for line in walk_lines(lines)}
-    for turns in reversed([*walk_loops(lines)]):
-        names |= {part.after: replace(names[part.last], value=part.after) for part in turns.carried if part.last in names}
-    return names
-
-
-def _find_read(lines: Sequence[Line | Turns], named: Collection[Value] = ()) -> set[Value]:
-    """The values that lines are made of, down to named ones."""
-    first = {part.before for turns in walk_loops(lines) for part in turns.carried if part.before is not None}
-    return first | {*walk(*(line.value for line in walk_lines(lines)), closed=named)}
+    named = name_values(others)
+    computed = find_read(others) - named.keys()
+    yield from (x for x in find_read(some, named) & computed if isinstance(x.operation, op.Rewritten) and x.operands)
 
 
 def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str, Function], time: str) -> bool:
@@ -533,7 +559,7 @@ def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str,
     return not any(
         any(axis_of(letter) == time != letter for letter in value.axes)
         or (value not in named and _looks(value.operation, functions, time))
-        for value in _find_read([line], named)
+        for value in find_read([line], named)
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -24,11 +24,12 @@ from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.inequalities import Atom, Cases, Facts, Inequality, Linear, negated, plain, written
 from einformer.program.lowering import lower_functions
+from einformer.program.operations import Function, Line, Turns, Value
 from einformer.program.positions import Analysis, Anchor, Body, Call, Read, Step, Support
-from einformer.program.rewrite import walk_loops
+from einformer.program.rewrite import find_read, name_values, walk, walk_loops
 from einformer.program.turns import Loops, Site
 
-Kind = Literal["visible", "earlier", "sum"]
+Kind = Literal["visible", "earlier", "sum", "same"]
 Limit = TypeVar("Limit")  # a number, or an expression for it
 
 
@@ -37,9 +38,10 @@ class Entry(Generic[Limit]):
     """A tensor that decoding keeps, of the specialised layer `layer` at a path, `blocks.0.CausalAttention`.
 
     *visible* is read at s', `back` positions beside the current one, all where that is None; *earlier* at `s - j` alone, the
-    last `back`; *sum* is the running sum of a `cumsum`. `letters` are its indices but that of time, which was its slot `axis`;
-    `rows` are those of the batch, `sites` its loops and those of each call on the way, `loops` how many are of its own layer.
-    An input of a layer that is passed on unchanged has a `source`, the path of the tensor that it is.
+    last `back`; *sum* is the running sum of a `cumsum`; *same* is made of inputs without positions, at the first step.
+    `letters` are its indices but that of time, which was its slot `axis`; `rows` are those of the batch, `sites` its loops and
+    those of each call on the way, `loops` how many are of its own layer. An input of a layer that is passed on
+    unchanged has a `source`, the path of the tensor that it is.
     """
 
     path: str
@@ -82,13 +84,13 @@ def kept(spec: Spec, name: str, legend: Legend) -> tuple[Entry[int], ...]:
 
     Each layer keeps its own, and all that it sees equally far. Raises EinformerError E508, E601.
     """
-    return together(_Keeping(*_followed(spec, name, legend, letters=False), _in_numbers, 1).entries())
+    return together(_plan(spec, name, legend, _in_numbers, 1).entries())
 
 
 def kept_in_letters(spec: Spec, name: str, legend: Legend) -> tuple[Entry[Expression], ...]:
     """The same for all sizes: how far back is a number of the legend. Raises EinformerError E508, E607."""
     one: Expression = Number(1)
-    entries = together(_Keeping(*_followed(spec, name, legend, letters=True), _in_letters, one).entries())
+    entries = together(_plan(spec, name, legend, _in_letters, one).entries())
     for entry in entries:
         around = entry.sites[:-1] if entry.loops and entry.kind == "visible" else entry.sites
         letters = {letter for site in around for letter, _ in site.loops}
@@ -98,8 +100,9 @@ def kept_in_letters(spec: Spec, name: str, legend: Legend) -> tuple[Entry[Expres
     return entries
 
 
-def _followed(spec: Spec, name: str, legend: Legend, letters: bool) -> tuple[Body, Mapping[str, Layer], frozenset[str]]:
-    """The body of a model, the layers that it calls, and the letters of its batch."""
+def _plan(spec: Spec, name: str, legend: Legend, limits: Callable[..., list[Limit | None]], one: Limit) -> _Keeping[Limit]:
+    """What the body of a model keeps, and the layers that it calls; in letters where numbers are expressions."""
+    letters = not isinstance(one, int)
     special = specialise(spec, name)
     layers = {layer.name: layer for layer in special.layers}
     model = layers[name]
@@ -107,10 +110,9 @@ def _followed(spec: Spec, name: str, legend: Legend, letters: bool) -> tuple[Bod
         message = f"`{name}` does not say in which axis it is causal, so what comes later may change what was computed"
         raise fail("E508", message, model.span, fix=f"`model {name}(…) -> … causal in s:`")
     time = axis_of(model.time.letter)
-    followed = _Followed(
-        lower_functions(special, legend, run=False), legend, time, Facts(legend, time, letters), unroll=not letters
-    )
-    return followed.model(name), layers, find_rows(model)
+    functions = lower_functions(special, legend, run=False)
+    followed = _Followed(functions, legend, time, Facts(legend, time, letters), unroll=not letters)
+    return _Keeping(followed.model(name), layers, find_rows(model), limits, one, _find_steady(functions, name, time))
 
 
 class _Followed(Analysis):
@@ -158,6 +160,7 @@ class _Keeping(Generic[Limit]):
     rows: frozenset[str]
     limits: Callable[[Body, Read, Linear, Cases], list[Limit | None]]
     one: Limit
+    steady: Mapping[str, Sequence[Line]]
     used: set[Anchor] = field(default_factory=set)
     reach: dict[Anchor, Reach[Limit]] = field(default_factory=dict)
     followed: set[int] = field(default_factory=set)
@@ -197,6 +200,7 @@ class _Keeping(Generic[Limit]):
                 entries += inner
                 if step.anchor in self.reach:
                     entries.append(self.entry(body, step.anchor, self.version(body, step), step.path, step.loops))
+            entries += (self.same(body, line) for line in self.steady.get(body.function.name, ()))
             self.kept[id(body)] = tuple(entries)
             self.one_version(body)
         return self.kept[id(body)]
@@ -266,6 +270,13 @@ class _Keeping(Generic[Limit]):
             sites, depth = (Site(step.loops),), _depth(path)
             yield Entry(path, kept, body.function.name, rest, rows, 0, "sum", self.one, sites, depth)
 
+    def same(self, body: Body, line: Line) -> Entry[Limit]:
+        """A tensor that is the same at every step."""
+        assert line.version is not None
+        rows, (name, loops) = self.rows & set(line.value.axes), line.version
+        whole = line.value.kind == "integer"
+        return Entry("", name, body.function.name, line.value.axes, rows, 0, "same", self.one, (Site(()),), loops, whole)
+
     def entry(self, body: Body, anchor: Anchor, name: str, path: str = "", loops: Loops = ()) -> Entry[Limit]:
         """A tensor that is kept."""
         labels, value = anchor.line.labels, anchor.line.value
@@ -301,6 +312,60 @@ class _Keeping(Generic[Limit]):
             return Reach("visible", None)
         limits = self.limits(body, read, distance, cases)
         return Reach("visible" if visible else "earlier", farthest(limits)) if limits else None
+
+
+def _find_steady(functions: Mapping[str, Function], name: str, time: str) -> dict[str, list[Line]]:
+    """The lines of each function that are the same at every step, are made of inputs, and are read by others.
+
+    A function keeps only what it makes of arguments that are the same in every call, none of which is in such a line itself.
+    """
+    steady, same = dict[str, list[Line]](), {name: [time not in line.value.axes for line in functions[name].inputs]}
+    for function in reversed([*functions.values()]):  # those that call others first
+        if any(same.get(function.name, ())):
+            lines = _Steps(function, time, same[function.name])
+            steady[function.name] = lines.list_kept()
+            for call, moves in lines.calls:
+                before = same.get(call.function, [True] * len(call.arguments))
+                same[call.function] = [
+                    one and moves and lines.is_same(x) for one, x in zip(before, call.arguments, strict=True)
+                ]
+    return steady
+
+
+class _Steps:
+    """The lines of a function: values that are `moving` differ from step to step, others are `entered` by inputs."""
+
+    def __init__(self, function: Function, time: str, same: Sequence[bool]) -> None:
+        self.time, values = time, [line.value for line in function.inputs]
+        self.entered = {value for value, is_same in zip(values, same, strict=True) if is_same}
+        self.moving, self.named = {*values} - self.entered, dict[Value, Line]()
+        moving = [line for line in function.lines if self.follow(line)]
+        self.read = find_read(moving, self.named.keys() - self.moving) | {function.output.value}
+        here = self.read - (self.named.keys() - self.moving)
+        self.calls = [(x.operation, x in here) for x in find_read(function.lines) if isinstance(x.operation, op.Call)]
+
+    def follow(self, line: Line | Turns) -> bool:
+        """Does a line move? Then all do that read it, or that give its name another value."""
+        read, names = find_read([line], self.named), name_values([line])
+        changed = {other.name for value, other in self.named.items() if value in self.moving} & {x.name for x in names.values()}
+        returns = isinstance(line, Line) and line.equation is not None and line.equation.relation == "return"
+        moves = returns or bool(changed) or self.moves(read)
+        inner = names.keys() | {part.within for turns in walk_loops([line]) for part in turns.carried}
+        if moves or read & self.entered:
+            (self.moving if moves else self.entered).update(inner)
+        self.named |= names
+        return moves
+
+    def moves(self, values: Collection[Value]) -> bool:
+        return any(value in self.moving or any(axis_of(x) == self.time for x in value.axes) for value in values)
+
+    def is_same(self, argument: Value) -> bool:
+        read = {*walk(argument, closed=self.named)}
+        return bool(read & self.entered) and not self.moves(read)
+
+    def list_kept(self) -> list[Line]:
+        """The lines whose values moving ones read."""
+        return [line for value, line in self.named.items() if value in self.entered & self.read]
 
 
 def _takes_visible(body: Body) -> bool:

@@ -6,7 +6,7 @@ A scope says which named values may be computed where they are read: those that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.language.sizes import Legend
@@ -57,6 +57,20 @@ def walk_loops(lines: Iterable[Line | Turns]) -> Iterator[Turns]:
         if isinstance(line, Turns):
             yield line
             yield from walk_loops(line.lines)
+
+
+def name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
+    """The line of each value that has a name after these lines, also after loops."""
+    names = {line.value: line for line in walk_lines(lines)}
+    for turns in reversed([*walk_loops(lines)]):
+        names |= {part.after: replace(names[part.last], value=part.after) for part in turns.carried if part.last in names}
+    return names
+
+
+def find_read(lines: Sequence[Line | Turns], named: Collection[Value] = ()) -> set[Value]:
+    """The values that lines are made of, down to named ones."""
+    first = {part.before for turns in walk_loops(lines) for part in turns.carried if part.before is not None}
+    return first | {*walk(*(line.value for line in walk_lines(lines)), closed=named)}
 
 
 def list_differentiated(value: Value) -> tuple[Value, ...]:

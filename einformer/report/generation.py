@@ -148,8 +148,8 @@ def _describe(kind: KeptLayers) -> str:
 
 
 def _describe_held(held: KeptTensor) -> str:
-    if held.kind == "sum":
-        return "a sum"
+    if held.kind in ("sum", "same"):
+        return "a sum" if held.kind == "sum" else "what is the same at every step"
     if held.kind == "earlier":
         return "a state" if held.back == 1 else f"the last {held.back} positions"
     return "all positions" if held.back is None else f"a window of {held.back + 1:,} positions"

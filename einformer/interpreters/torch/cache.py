@@ -34,6 +34,7 @@ class Cache:
         self.past = self.fresh = self.total = 0
         self.shape: tuple[int, ...] | None = None  # of the batch, once there was an input
         self.precision = ""  # in which that was computed, and where
+        self.source: tuple[Tensor, ...] = ()  # the inputs without positions
         self.first = self.sees_all = False
         self.asked: int | None = None  # of how many last positions the outputs are asked for; None: all
 
@@ -212,6 +213,7 @@ class StaticCache(Cache):
     def __init__(self, cache: Cache, size: int, device: torch.device) -> None:
         super().__init__(cache.kept, cache.padding, size, cache.batch, cache.shared)
         self.axes, self.shape, self.precision, self.device = cache.axes, cache.shape, cache.precision, device
+        self.source = cache.source
         self.total, self.fresh, self.newest = cache.total, 1, torch.tensor(cache.total - 1, device=device)
         for path, rows in cache.rows.items():
             self.rows[path] = self.place_rows(path, rows, cache.axes[path], cache.total) if path in cache.axes else rows.clone()

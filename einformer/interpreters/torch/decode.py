@@ -11,7 +11,7 @@ from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
 from einformer.interpreters.torch.emit import Variable
 from einformer.interpreters.torch.fast import KernelEmitter
-from einformer.interpreters.torch.fragments import ATOM, LOOSE, SUM, Context, Dims, Fragment, align
+from einformer.interpreters.torch.fragments import ATOM, INDENT, LOOSE, SUM, Context, Dims, Fragment, align
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
 from einformer.interpreters.torch.source import EmittedFile, count_axes
 from einformer.interpreters.torch.writing import find_unused
@@ -31,6 +31,7 @@ from einformer.program.decoding import (
     Positions,
     Resume,
     Run,
+    Steady,
     continue_functions,
     is_natural,
     keeps_anything,
@@ -40,7 +41,7 @@ from einformer.program.fusing import lower_for_plan
 from einformer.program.keeping import Entry
 from einformer.program.kernels import Attention
 from einformer.program.lowering import find_time, lower_functions
-from einformer.program.operations import Axes, Label, Line, Value
+from einformer.program.operations import Axes, Label, Line, Turns, Value
 from einformer.program.orders import estimate_size
 from einformer.program.rewrite import walk_lines, walk_values
 from einformer.program.sharding import refuse_split_positions
@@ -158,6 +159,19 @@ class CachedEmitter(KernelEmitter):
     __slots__ = ()
     context: CachedContext
 
+    def lines(self, lines: tuple[Line | Turns, ...], indent: str) -> Iterator[str]:
+        """The lines; those before the ones that are the same at every step are computed at the first."""
+        steady = [line.value.operation for line in lines if isinstance(line, Line)]
+        kept = [operation for operation in steady if isinstance(operation, Steady)]
+        if kept:
+            first = next(k for k, line in enumerate(lines) if isinstance(line, Line) and line.value.operation is kept[0])
+            yield f"if {write_path(kept[0].path)} not in cache.rows:  # the same at every step"
+            yield from super().lines(lines[:first], INDENT)
+            for same in kept:
+                yield f"{INDENT}cache.rows[{write_path(same.path)}] = {self.find_lying(same.argument).name}"
+            lines = lines[first:]
+        yield from super().lines(lines, indent)
+
     def line(self, line: Line) -> Iterator[str]:
         """A line; a tensor that is kept, or asked for, lies as it lay."""
         match line.value.operation:
@@ -166,6 +180,11 @@ class CachedEmitter(KernelEmitter):
                 line = replace(line, labels=labels)
                 yield f"{self.name(line)} = {text}"
                 self.store(line)
+            case Steady(argument, path) if line.equation is None:
+                place = self.find_lying(argument)
+                yield f"{place.name} = cache.rows[{write_path(path)}]"
+                self.names[line.name] = place.name
+                self.lay(line.value, place)
             case Asked(argument, letter) if line.equation is None:
                 place = self.find_lying(argument)
                 axis = place.labels.index((letter,))

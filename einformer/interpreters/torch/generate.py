@@ -95,8 +95,9 @@ class Decodes:
             module.train(self.training)
         result: Tensor = (self.__dict__.get("_step", module) if steady else module)(*inputs, cache)
         cache.total += steady  # a compiled step counts in tensors
-        cache.shape, cache.precision = rows, self._precision()
         layer = self._layer()
+        cache.shape, cache.precision = rows, self._precision()
+        cache.source = cache.source or tuple(inputs[k].clone() for k in _list_steady(layer))
         return cache.select_asked(result, slot_letters(layer.output).index(layer.time.letter))
 
     def static(self, cache: Cache, size: int) -> StaticCache:
@@ -124,10 +125,12 @@ class Decodes:
         stop: Collection[int] = (),
         seed: int | None = None,
         lengths: Sequence[int] | None = None,
+        source: Sequence[Tensor] = (),
     ) -> Iterator[Tensor]:
         """The next tokens of each row, one after the other, until all rows have stopped; a row that has repeats its stop.
 
-        Prompts of different lengths end together: of each row the last `lengths` positions are its own.
+        Prompts of different lengths end together: of each row the last `lengths` positions are its own. `source` has the inputs
+        without positions, as of an encoder, in the order of the model; they are read once.
         Raises EinformerError E701 to E703, E706 to E708.
         """
         begin = functools.partial(self._begin, x_bs, max_new_tokens, temperature, top_k, top_p, seed, lengths)
@@ -135,7 +138,7 @@ class Decodes:
         stops = torch.tensor([token for token in stop if 0 <= token < 2**63], dtype=torch.int64, device=x_bs.device)
         stopped, new = torch.zeros(len(x_bs), dtype=torch.bool, device=x_bs.device), x_bs
         for _ in range(max_new_tokens):
-            logits_bv = _check_finite(self.join_logits(self.decode(new, cache=cache, last=1)[:, -1]))
+            logits_bv = _check_finite(self.join_logits(self.decode(*self._join(new, source), cache=cache, last=1)[:, -1]))
             token_b = self.share_tokens(choice.next(logits_bv, generator).to(x_bs.dtype))
             token_b = torch.where(stopped, new[:, -1], token_b)
             yield token_b
@@ -157,20 +160,41 @@ class Decodes:
         stop: Collection[int] = (),
         seed: int | None = None,
         lengths: Sequence[int] | None = None,
+        source: Sequence[Tensor] = (),
     ) -> Tensor:
         """The prompts with their continuations: the likeliest tokens, or drawn ones. Raises EinformerError as `stream` does."""
         tokens = self.stream(
-            x_bs, max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, stop=stop, seed=seed, lengths=lengths
+            x_bs,
+            max_new_tokens,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            stop=stop,
+            seed=seed,
+            lengths=lengths,
+            source=source,
         )
         return torch.cat([x_bs, *(token_b[:, None] for token_b in tokens)], 1)
 
     def follow(self, tokens: Sequence[int], max_new_tokens: int, **options: Any) -> Iterator[int]:
-        """The tokens after one prompt, as whole numbers of Python; options and errors are those of `stream`."""
+        """The tokens after one prompt, as whole numbers of Python; options and errors are those of `stream`.
+
+        To a model with an encoder the tokens are its source, and the target begins with token 0.
+        """
         device = next(iter(self.parameters()), torch.empty(0)).device
-        for token_b in self.stream(torch.tensor([list(tokens)], device=device), max_new_tokens, **options):
+        prompt = torch.tensor([list(tokens)], device=device)
+        if _list_steady(self._layer()):
+            prompt, options["source"] = torch.zeros_like(prompt[:, :1]), [prompt]
+        for token_b in self.stream(prompt, max_new_tokens, **options):
             yield int(token_b)
 
-    def log_prob(self, prompt_bs: Tensor, continuation_bs: Tensor, lengths: Sequence[int] | None = None) -> Tensor:
+    def log_prob(
+        self,
+        prompt_bs: Tensor,
+        continuation_bs: Tensor,
+        lengths: Sequence[int] | None = None,
+        source: Sequence[Tensor] = (),
+    ) -> Tensor:
         """The natural logarithm of the probability of each continuation after its prompt, by the chain rule.
 
         Raises EinformerError E701 to E703, E706 to E708.
@@ -180,13 +204,14 @@ class Decodes:
             raise fail("E706", "the prompt or its continuation is empty", fix="at least one token of each")
         whole = torch.cat([prompt_bs, continuation_bs], 1)
         cache = self.cache(_find_padding(prompt_bs, lengths))
-        logits = _check_finite(self.join_logits(self.decode(whole[:, :-1], cache=cache, last=continuation_bs.shape[1])))
+        inputs = self._join(whole[:, :-1], source)
+        logits = _check_finite(self.join_logits(self.decode(*inputs, cache=cache, last=continuation_bs.shape[1])))
         logarithms = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
         return logarithms.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
-    def perplexity(self, x_bs: Tensor) -> Tensor:
+    def perplexity(self, x_bs: Tensor, source: Sequence[Tensor] = ()) -> Tensor:
         """exp of the mean surprise of each row's tokens after its first. Raises EinformerError as `log_prob` does."""
-        return (-self.log_prob(x_bs[:, :1], x_bs[:, 1:]) / (x_bs.shape[1] - 1)).exp()
+        return (-self.log_prob(x_bs[:, :1], x_bs[:, 1:], source=source) / (x_bs.shape[1] - 1)).exp()
 
     # -------------------------------------------------------------------------------------------------------- ranks
 
@@ -217,11 +242,17 @@ class Decodes:
         return f"{weight.dtype} on {weight.device}{cast}"
 
     def _predicts(self) -> None:
-        layer, (expected, *more) = self._layer(), self.door
-        output = slot_letters(layer.output)
+        layer = self._layer()
+        expected, output = self.door[find_timed(layer)], slot_letters(layer.output)
         tokens = expected.selects[0] if expected.selects else ""
-        if more or len(find_rows(layer)) != 1 or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
+        several = len(_list_steady(layer)) < len(self.door) - 1 or len(find_rows(layer)) != 1
+        if several or len(output) != 3 or axis_of(output[-1]) != axis_of(tokens):
             raise refuse_layer(layer)
+
+    def _join(self, tokens: Tensor, source: Sequence[Tensor]) -> list[Tensor]:
+        """The inputs in the order of the model."""
+        timed = find_timed(self._layer())
+        return [*source[:timed], tokens, *source[timed:]]
 
     def _begin(
         self,
@@ -260,6 +291,10 @@ class Decodes:
             raise fail("E706", f"there are only {bound} positions", facts=facts, fix="a shorter sequence, or another model")
         if cache.kept is not module.KEPT:
             raise fail("E705", "this cache is another module's", fix="`module.cache()`")
+        steady = [inputs[k] for k in _list_steady(self._layer())]
+        if cache.source and not all(map(torch.equal, cache.source, steady)):
+            message = "this cache has seen other numbers in the inputs without positions"
+            raise fail("E705", message, fix="the same in every call, or `module.cache()`")
         rows = tuple(inputs[first].shape[:batch])
         theirs = cache.shape or (rows if cache.padding is None else tuple(cache.padding.shape))
         if theirs != rows:
@@ -268,6 +303,10 @@ class Decodes:
             message = f"this cache was filled in {cache.precision}, and the module computes in {self._precision()}"
             raise fail("E705", message, fix="`module.cache()` after `module.to(…)`, and one `torch.autocast` around all calls")
         return rows
+
+
+def _list_steady(layer: Layer) -> list[int]:
+    return [k for k, formal in enumerate(layer.formals) if layer.time not in formal.slots]
 
 
 def refuse_layer(layer: Layer) -> EinformerError:
