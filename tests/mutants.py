@@ -719,7 +719,7 @@ MUTANTS = (
     ),
     _mutant(
         "a layer keeps what is the same in one of its calls", "program/keeping.py",
-        "[one and moves and lines.is_same(x) for", "[lines.is_same(x) for",
+        "one and moves and lines.is_same(x)", "lines.is_same(x)",
         "encoders.py::test_a_layer_of_both_kinds_is_the_same_in_steps[fast]",
     ),
     # ----------------------------------------------------------------------------------------------------------------- counting
