@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+import einformer
 from einformer import EinformerError
 from einformer.architectures.texts import library
 from einformer.errors import Finding, Source
@@ -307,7 +307,7 @@ def test_the_place_of_a_tensor_ends_with_its_last_script(written: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "deepseek_v3", "mpt"])
 def test_no_prefix_of_a_text_breaks_the_reader(name: str) -> None:
-    text = latex(read((Path(__file__).parents[1] / f"einformer/architectures/{name}.ein").read_text(encoding="utf-8"))[0])
+    text = einformer.load(name).latex()
     for end in range(0, len(text), 29):
         read(text[:end])
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from einformer import EinformerError, parse
-from einformer.interpreters.latex import latex
 from einformer.language.parser import parse_expression
-from einformer.language.printer import show
 from einformer.language.tree import Equation
 from tests.refusals import refuses
 
@@ -31,11 +29,11 @@ PLACES = [at for at, line in enumerate(TEXT.split("\n")) if line.startswith(ELSE
 
 
 def test_the_note_of_a_scalar_is_part_of_the_tree() -> None:
-    written = parse(TEXT).written
-    assert [(scalar.note, scalar.comment) for scalar in written.scalars] == [("", ""), ("rope 3.2.2 eq 15", "angles")]
-    assert show(written) == TEXT
-    assert r"&& @\ \text{rope 3.2.2 eq 15} \qquad \text{angles}" in latex(written)
-    assert parse(latex(written)).written == written
+    spec = parse(TEXT)
+    assert [(scalar.note, scalar.comment) for scalar in spec.written.scalars] == [("", ""), ("rope 3.2.2 eq 15", "angles")]
+    assert str(spec) == TEXT
+    assert r"&& @\ \text{rope 3.2.2 eq 15} \qquad \text{angles}" in spec.latex()
+    assert parse(spec.latex()).written == spec.written
 
 
 def test_a_value_that_is_given_follows_no_document() -> None:
