@@ -30,10 +30,13 @@ class Tensors:
     reason.
 
     Weights of different layers, `blocks.{l}.Local.Q | blocks.{l}.Global.Q`, have the tensor of their layer. `files` are
-    rows for weights that files hold otherwise than a state dict: `experts.{x}.up_proj` is one place on the axis x.
+    rows for weights that files hold otherwise than a state dict: `experts.{x}.up_proj` is one place on the axis x. In files
+    `prefix` is `filed`, and parts of names that are `renamed` stand for others.
     """
 
     prefix: str
+    filed: str
+    renamed: Mapping[str, str]
     rows: tuple[tuple[str, str, str], ...]
     files: tuple[tuple[str, str, str], ...]
     tied: Mapping[str, str]
@@ -222,10 +225,12 @@ def _read_tensors(
     rows: Sequence[Sequence[str]],
     files: Sequence[Sequence[str]] = (),
     prefix: str = "",
+    filed: str = "",
+    renamed: Mapping[str, str] | None = None,
     tied: Mapping[str, str] | None = None,
     ignored: Mapping[str, str] | None = None,
 ) -> Tensors:
-    return Tensors(prefix, _read_rows(rows), _read_rows(files), tied or {}, ignored or {})
+    return Tensors(prefix, filed or prefix, renamed or {}, _read_rows(rows), _read_rows(files), tied or {}, ignored or {})
 
 
 def _read_rows(rows: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:

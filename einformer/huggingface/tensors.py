@@ -124,7 +124,8 @@ def read(
     E616 to E619, E701, E704, and E610, E801, E802 for files.
     """
     table = family(model_type)
-    stored, others = _find_part(table, find_tensors(source)) if part else (find_tensors(source), {})
+    named = {_read_name(table, name): tensor for name, tensor in find_tensors(source).items()}
+    stored, others = _find_part(table, named) if part else (named, {})
     found = _add_prefix(table, stored)
     rows = tuple(_make_rows(table, weights, lambda row: row.name in found))
     forms = table.tensors.ignored.items()
@@ -159,8 +160,9 @@ def save_files(
     Of several processes that have them one `writes`.
     Raises EinformerError E801.
     """
-    rows = {row.name: row for row in _make_rows(family(model_type), weights, lambda _: True)}
-    sizes = {row.name: math.prod(row.shape) * element for row in rows.values()}
+    table = family(model_type)
+    rows = {_write_name(table, row.name): row for row in _make_rows(table, weights, lambda _: True)}
+    sizes = {name: math.prod(row.shape) * element for name, row in rows.items()}
 
     def make(name: str) -> Tensor | None:
         tensor = rows[name].join(state)
@@ -346,6 +348,18 @@ def _fill_rows(rows: Iterable[tuple[str, str, str]], weights: Mapping[str, Place
 # The last axis runs fastest.
 def _count_place(letters: str, at: Mapping[str, int], sizes: Mapping[str, int]) -> int:
     return functools.reduce(lambda number, letter: number * sizes[letter] + at[letter], letters, 0)
+
+
+# The name in a state dict of a tensor that a file names otherwise.
+def _read_name(table: Family, name: str) -> str:
+    for theirs, ours in ((table.tensors.filed, table.tensors.prefix), *table.tensors.renamed.items()):
+        name = name.replace(theirs, ours)
+    return name
+
+
+def _write_name(table: Family, name: str) -> str:
+    prefix = table.tensors.prefix
+    return table.tensors.filed + name.removeprefix(prefix) if name.startswith(prefix) else name
 
 
 # The text part stands where its table of tokens does, `model.language_model.embed_tokens.weight`, and its head anywhere.
