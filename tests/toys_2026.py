@@ -175,6 +175,8 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
         | {"linear_key_head_dim": 5},
     ),
     "falcon_h1": ("falcon_h1", FALCON_H1),
+    "falcon_h1_normed": ("falcon_h1", FALCON_H1 | {"mamba_rms_norm": True, "mamba_norm_before_gate": False}),
+    "falcon_h1_normed_first": ("falcon_h1", FALCON_H1 | {"mamba_rms_norm": True}),
     "falcon_h1_plain": (
         "falcon_h1",
         grouped(None, LLAMA3, hidden_size=180, mamba_n_heads=6, mamba_d_ssm=42, mamba_conv_bias=False)
