@@ -1139,8 +1139,34 @@ MUTANTS = (
     ),
     _mutant(
         "the gradient of a weight that rows share is that of a rank's own rows", "program/collectives.py",
-        "kind = AllGatherVary if moves and mesh in self.sharding.rows else AllGather", "kind = AllGather",
+        "return AllGatherVary if value in self.moving and mesh in self.sharding.rows else AllGather", "return AllGather",
         "sharding.py::test_padding_biases_and_gains_follow_the_pairs[notation-2]",
+    ),
+    _mutant(
+        "a window starts one position late", "interpreters/torch/parallel.py",
+        "first, end = rank * size - max(before, 0)", "first, end = rank * size - max(before - 1, 0)",
+        "sharding.py::test_ranks_send_their_neighbours_the_positions_that_these_read",
+    ),
+    _mutant(
+        "the gradients of what neighbours read are dropped", "interpreters/torch/parallel.py",
+        "x[part] += own", "x[part] += 0 * own",
+        "sharding.py::test_ranks_send_their_neighbours_the_positions_that_these_read",
+    ),
+    _mutant(
+        "an operator that needs all positions has those of a window", "program/windows.py",
+        "if row is None or counts or row.neutral not in (0, -math.inf):", "if row is None:",
+        "sharding.py::test_positions_without_a_bound_are_read_whole[a choice-notation]",
+    ),
+    _mutant(
+        "a window of one loop is read outside of it", "program/windows.py",
+        "if before is None or after is None or not all(letters <= turns for turns in places):",
+        "if before is None or after is None:",
+        "sharding.py::test_a_window_of_some_turns_is_one_in_these_alone",
+    ),
+    _mutant(
+        "neighbours have as many positions as a window", "interpreters/count/exchanges.py",
+        "[self.sizes.smallest((self.sizes.value(e), others)) for e", "[self.sizes.value(e) for e",
+        "sharding.py::test_the_bytes_of_neighbours_are_a_formula",
     ),
     _mutant(
         "all that a rank's experts are sent is counted as certain", "interpreters/count/exchanges.py",

@@ -5,9 +5,10 @@ All ranks run in one process, a thread for each. A map of letters says over whic
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -22,7 +23,7 @@ from einformer.objects import Model
 from einformer.program.lowering import lower_functions
 from einformer.program.rewrite import walk_values
 from tests.few import few
-from tests.oracles.ranks import Mesh, agree, build_rank, count_log, read, run_on_ranks
+from tests.oracles.ranks import Mesh, World, agree, build_rank, count_log, read, run_on_ranks
 from tests.small import PLANS
 from tests.well_formed import written
 
@@ -36,6 +37,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "llama": GROUPED,
     "mixtral": GROUPED | {"X": 4, "T": 2, "W": 3},
     "deepseek_v3": LATENT | {"T": 3, "V": 20, "L": 2, "Θ": 500.0},
+    "mistral": GROUPED | {"W": 3},
     "gemma3": GROUPED | {"H": 6, "C": 7.0, "Ω": 3},
     "gpt_oss": GROUPED | {"X": 4, "H": 6, "T": 2, "C": 0.7, "α": 1.3, "W": [3, 3]},
     "qwen3_next": GROUPED | NEXT,
@@ -86,6 +88,7 @@ MAPS = [
     ("deepseek_v3", {"cp": 2}, "cp: s"),  # keys are gathered, of latent attention the latent
     ("gpt2", {"cp": 2}, "cp: s"),  # a table of positions
     ("gpt_oss", {"cp": 2}, "cp: s"),
+    ("mistral", {"cp": 4}, "cp: s"),  # a window reaches farther than one neighbour
     ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v"),
     *((name, mesh, shard.replace("tp:", "tp: (s)")) for name, mesh, shard in BETWEEN),
     ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v (s)"),
@@ -107,7 +110,7 @@ def bound(name: str) -> Model:
     return einformer.load(name).bind(**MODELS[name])
 
 
-QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22], MAPS[28], MAPS[29], MAPS[-2], MAPS[-1]]
+QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22], MAPS[25], MAPS[29], MAPS[30], MAPS[-2], MAPS[-1]]
 CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) for case in QUICK for plan in PLANS])
 
 
@@ -115,8 +118,8 @@ CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) f
 def test_the_ranks_of_a_published_model_compute_what_one_process_computes(case: tuple[str, dict[str, int], str, str]) -> None:
     """And they exchange as many bytes as are counted, in the forward and in the backward pass."""
     name, mesh, shard, plan = case
-    world, model = agree(bound(name), mesh, shard, plan), bound(name)
-    assert count_bytes(model, mesh, shard, plan) == count_log(world)
+    world = agree(bound(name), mesh, shard, plan)
+    assert_counted(bound(name), mesh, shard, plan, world)
 
 
 def test_a_block_has_the_two_and_two_all_reduces_of_megatron() -> None:
@@ -230,6 +233,146 @@ def count_bytes(model: Model, mesh: Mapping[str, int], shard: str, plan: str) ->
     for each in model.exchanges(mesh, shard, plan, **model.inputs(batch=2, length=4)):
         total[each.collective, each.mesh] += each.count_bytes(8)
     return total
+
+
+def assert_counted(model: Model, mesh: Mapping[str, int], shard: str, plan: str, world: World) -> None:
+    """The first rank of neighbours sends numbers to those after it, and gradients back to these."""
+    counted, logged, near = count_bytes(model, mesh, shard, plan), count_log(world), Counter[str]()
+    for row in model.exchanges(mesh, shard, plan, **model.inputs(batch=2, length=4)):
+        if row.collective == "neighbours":
+            near[row.phase] += row.count_bytes(8)
+            counted.pop(("neighbours", row.mesh), None)
+    sent = sum(logged.pop(("all-to-all", axis), 0) for axis in mesh) if near else 0
+    assert counted == logged, shard
+    assert sent == near["forward"] if near["forward"] == near["backward"] else sent <= near["forward"], shard
+
+
+# ----------------------------------------------------------------------------------------------------------------- windows
+
+CONVOLUTIONS = """axes
+  b: B
+  s: S
+  d: D
+  c: C
+model Convolutions(z_bsd) -> y_bsd causal in s:
+  weights χ_cd, ψ_cd
+  h_bsd = relu(χ_cd z_{b(s - c)d})
+  g_bsd = tanh(ψ_cd h_{b(s + c - C + 1)d})
+  return g_bsd + h_{b(s - 1)d}
+"""
+BAND = """axes
+  b: B
+  s: S
+  d: D
+scalars
+  W = 3
+model Band(z_bsd) -> y_bsd:
+  weights Q_dd', K_dd', α_d
+  q_bsd = z_bsd' Q_d'd
+  k_bsd = z_bsd' K_d'd
+  n_s' = 1 + s' / 7
+  w_bss' = Sm_s'(q_bsd k_bs'd n_s' + where(s - W < s' < s + 2 W, 0, -inf))
+  return w_bss' k_bs'd α_d
+"""
+NEAR: dict[str, Model] = {
+    "mistral": bound("mistral"),
+    "gpt_oss": einformer.load("gpt_oss").bind(**MODELS["gpt_oss"] | {"W": [2, math.inf]}),
+    "gemma3": einformer.load("gemma3").bind(**MODELS["gemma3"] | {"L": 7}),  # one layer in six is global
+    "convolutions": einformer.parse(CONVOLUTIONS).bind(D=4, C=3),
+    "band": einformer.parse(BAND).bind(D=4),
+}
+READ: dict[
+    str, list[tuple[Callable[[int, int], bool], int]]
+] = {  # which positions s' a rank reads for its position s, in each turn, and how many numbers of each position
+    "mistral": [(lambda s, t: s - 3 < t <= s, 2 * 4 * 2)] * 2,
+    "gpt_oss": [(lambda s, t: s - 2 < t <= s, 2 * 4 * 6), (lambda s, t: t <= s, 2 * 4 * 6)],
+    "gemma3": [(lambda s, t: s - 3 < t <= s, 2 * 4 * 6)] * 6,
+    "convolutions": [(lambda s, t: s - 3 < t <= s, 4), (lambda s, t: s - 3 < t <= s, 4), (lambda s, t: t == s - 1, 4)],
+    "band": [(lambda s, t: s - 3 < t < s + 6, 4)],
+}
+READ["gemma3"].insert(5, (lambda s, t: t <= s, 2 * 4 * 6))
+NEARBY = [(name, ranks, length, plan) for name in NEAR for ranks, length in ((2, 8), (4, 8), (4, 16)) for plan in PLANS]
+
+
+@pytest.mark.parametrize("case", few(NEARBY, [NEARBY[1], NEARBY[4], NEARBY[9], NEARBY[16], NEARBY[21], NEARBY[28]]), ids=str)
+def test_ranks_send_their_neighbours_the_positions_that_these_read(case: tuple[str, int, int, str]) -> None:
+    """Forward, and as many gradients back."""
+    name, ranks, length, plan = case
+    world = agree(NEAR[name], {"cp": ranks}, "cp: s", plan, length=length)
+    size, sent, rows = length // ranks, 0, max(2, read(NEAR[name], {"cp": ranks}, "cp: s").replicas)
+    for reads, numbers in READ[name]:
+        for rank in range(ranks):
+            own = range(rank * size, (rank + 1) * size)
+            near = {t for s in own for t in range(length) if reads(s, t)}
+            sent += 2 * rows * 8 * numbers * len({t for t in range(length) if min(near) <= t <= max(near)} - {*own})
+    assert sum(world.sent) == sent
+
+
+def test_the_bytes_of_neighbours_are_a_formula() -> None:
+    rows = [row for row in NEAR["mistral"].exchange_formulas("cp=4", "cp: s") if row.collective == "neighbours"]
+    assert {(row.phase, str(row.times), str(row.numbers)) for row in rows} == {
+        (phase, "L", "B*D*G*Min(S - S/cp, W - 1)/A") for phase in ("forward", "backward")
+    }
+    for name in NEAR:  # the first rank has no one before it: it sends numbers to those after it, and gradients to these
+        world = agree(NEAR[name], {"cp": 4}, "cp: s", "fast", length=16)
+        batch = max(2, read(NEAR[name], {"cp": 4}, "cp: s").replicas)
+        rows = [row for row in NEAR[name].exchanges("cp=4", "cp: s", B=batch, S=16) if row.collective == "neighbours"]
+        sent = Counter(row.phase for row in rows for _ in range(row.count_bytes(8)))
+        assert sent["forward"] == sent["backward"] == count_log(world)["all-to-all", "cp"]
+
+
+def test_a_window_that_is_no_whole_number_reaches_as_far_as_it_must() -> None:
+    assert agree(NEAR["band"].bind(D=4, W=2.5), {"cp": 4}, "cp: s", "fast", length=16).sent
+
+
+FAR = {  # no bound of how far s' stands from s is proved, or all of s' is needed
+    "no mask": "w_bss' = Sm_s'(x_bss')",
+    "a causal mask": "w_bss' = Sm_s'(where(s' <= s, x_bss', -inf))",
+    "a mask that hides little": "w_bss' = Sm_s'(where(s - 2 < s' <= s, x_bss', -9))",
+    "a mask of data": "w_bss' = Sm_s'(where(x_bss' > 0, x_bss', -inf))",
+    "a mean": "w_bss' = where(s - 2 < s' <= s, x_bss' - mean_s' where(s - 2 < s' <= s, x_bss', 0), 0)",
+    "a choice": "w_bss' = where(s - 2 < s' <= s and top_{2,s'}(x_bss'), x_bss', 0)",
+    "a running sum": "w_bss' = where(s - 2 < s' <= s, cumsum_s' x_bss', 0)",
+    "the position before s'": "w_bss' = where(0 < s' and s - 2 < s' <= s, x_{bs(s' - 1)}, 0)",
+    "the largest": "w_bss' = where(s - 2 < s' <= s, x_bss' - max_s' x_bss', 0)",
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", FAR)
+def test_positions_without_a_bound_are_read_whole(name: str, plan: str) -> None:
+    lines = "x_bss' = z_bsd z_bs'd", FAR[name], "return w_bss' z_bs'd"
+    text = "axes\n  b: B\n  s: S\n  d: D\nmodel Far(z_bsd) -> y_bsd:\n" + "".join(f"  {line}\n" for line in lines)
+    world = agree(einformer.parse(text).bind(D=4), {"cp": 2}, "cp: s", plan, length=8)
+    assert not world.sent
+
+
+TURNS = """axes
+  b: B
+  s: S
+  d: D
+  l: L
+scalars
+  W_l = [2, 3]
+layer Attention(z_sd, m_ss') -> z_sd:
+  weights V_dd'
+  v_sd' = z_sd V_dd'
+  x_ss' = z_sd z_s'd
+  w_ss' = Sm_s'(x_ss' + m_ss')
+  return w_ss' v_s'd
+model Turns(z_bsd) -> y_bsd causal in s:
+  for l < L:
+    z_bsd <- z_bsd + Attention_l(z_bsd, where(s - W_l < s' <= s, 0, -inf))
+  return LAST
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_window_of_some_turns_is_one_in_these_alone(plan: str) -> None:
+    """Behind the loop no turn has a number; the letter of a window stands for one window in the whole model."""
+    for last, near in (("z_bsd", True), ("Attention(z_bsd, where(s - 2 < s' <= s, 0, -inf))", False)):
+        model = einformer.parse(TURNS.replace("LAST", last)).bind(D=4, L=2)
+        assert bool(agree(model, {"cp": 2}, "cp: s", plan, length=8).sent) == near
 
 
 # Layers whose collective people get wrong by hand (Megatron-LM issue 7452 and its kin): the map, the input, the output, the
@@ -350,7 +493,7 @@ LAYERS = {
     "a product of split numbers": ("tp: d", "z_bsd", "y_bsd", "γ_d", "cumprod_d(γ_d z_bsd)", "GO"),
     "an index as a number": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd Q_ad (a + 1) / A", " V"),
     "a part of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "n_bsad = z_bsd Q_ad; where(2 a < A, n_bsad, z_bsd)", " V"),
-    "the neighbour of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd where(a > 0, Q_{(a - 1) d}, 1)", "A V"),
+    "the neighbour of a split index": ("tp: a", "z_bsd", "y_bsad", "Q_ad", "z_bsd where(a > 0, Q_{(a - 1) d}, 1)", "N V"),
     "one number of a split index": ("tp: a", "z_bsd", "y_bsd", "Q_ad", "z_bsd Q_1d", "G "),
     "a split index beside a whole one": ("tp: a", "q_bsa", "y_bsa", "W_aa'", "q_bsa' W_aa'", "A"),
 }
@@ -362,6 +505,7 @@ COLLECTIVES = {
     "L": " largest(",
     "A": " AllGatherVary.apply",
     "S": " ReduceScatter.apply",
+    "N": " Neighbours.apply",
 }
 AXES = {"b": "B", "s": "S", "d": "D", "a": "A", "e": "H", "f": "F", "x": "X", "v": "V"}
 SCALARS = {"ε": "1e-5", "T": "2"}
@@ -505,7 +649,7 @@ def test_ranks_compute_what_one_process_computes_whatever_the_text_and_the_map(b
         model, mesh, shard, plan = draw(seed)
         if (refused := find_refusal(model, mesh, shard, plan)) is None:
             world = agree(model, mesh, shard, plan, seed)
-            assert count_bytes(model, mesh, shard, plan) == count_log(world), (seed, shard)
+            assert_counted(model, mesh, shard, plan, world)
         assert refused in (None, "E743", "E744"), (seed, shard, refused)
 
 

@@ -28,7 +28,8 @@ from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Gathered, LinearMap, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
 from einformer.program.rewrite import Rewriting, walk_calls, walk_lines, walk_loops, walk_values
-from einformer.program.sharding import Sharding, clash, is_own, is_size, own, refuse_unused
+from einformer.program.sharding import Sharding, Window, clash, is_own, is_size, own, refuse_unused
+from einformer.program.windows import find_windows
 
 Version = tuple[str, str, int]  # a tensor of a layer, and in how many loops it is defined
 Parts = Mapping[str, Axes]  # the axes of the mesh over which a value is in parts, with the indices that were summed
@@ -93,6 +94,26 @@ class AllGatherVary(AllGather):
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours(AllGather):
+    """A rank's own numbers of a split index and those that its neighbours have near them, of which it makes something else."""
+
+    window: Window
+    moves: bool
+
+    @property
+    def near(self) -> tuple[str, Window]:
+        """The letter of the window."""
+        return self.whole, self.window
+
+
+@dataclass(frozen=True, slots=True)
+class Near(op.Rewritten):
+    """An index that is a window, as a number: without axes the first of its numbers."""
+
+    near: tuple[str, Window]
+
+
+@dataclass(frozen=True, slots=True)
 class Own(Collective):
     """A rank's own numbers of a whole index, under `letter`. The gradient, if there is one, is gathered from all ranks."""
 
@@ -142,6 +163,7 @@ _NAMES = {
     Vary: "x",
     AllGather: "all",
     AllGatherVary: "all",
+    Neighbours: "near",
     Own: "own",
     Largest: "max",
     Shifted: "place",
@@ -184,6 +206,8 @@ def _shard_functions(
     refuse_unused(sharding, (letter for each in functions.values() for value in walk_values(each) for letter in value.axes))
     buffers = {layer.name: {weight.name for weight in layer.weights if weight.kind == "buffer"} for layer in spec.layers}
     fixed, partial, new = _find_fixed(functions, buffers), dict[str, Parts](), dict[str, Function]()
+    windows = find_windows(functions, spec, name, sharding, legend)
+    sharding = replace(sharding, windows=tuple(windows.letters.items()))
     for each, function in functions.items():
         own_kept = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == each)
         rewriting = ForRank(
@@ -194,6 +218,7 @@ def _shard_functions(
             fixed=fixed[each],
             is_model=each == name,
             kept=own_kept,
+            slots=windows.slots,
         )
         new[each] = write_lines(rewriting.rewrite_function(function))
         partial[each] = rewriting.parts.get(new[each].output.value, {})
@@ -249,6 +274,7 @@ class ForRank(Rewriting):
     fixed: set[str] = field(kw_only=True)
     is_model: bool = field(kw_only=True)
     kept: frozenset[tuple[str, int]] = field(kw_only=True)
+    slots: Mapping[tuple[Value, str], str] = field(kw_only=True)  # the window through which a value reads an axis
     parts: dict[Value, Parts] = field(default_factory=dict)
     moving: set[Value] = field(default_factory=set)  # what has a gradient
     steps: dict[Value, str] = field(default_factory=dict)  # what there is so far of recurrences, and their letters
@@ -347,8 +373,7 @@ class ForRank(Rewriting):
                 elif here:
                     value = self.exchange(Own, value, mesh, one, other, moves, axes=axes)
                 else:  # a weight is gathered for other rows on each rank
-                    kind = AllGatherVary if moves and mesh in self.sharding.rows else AllGather
-                    value = self.exchange(kind, value, mesh, one, other, axes=axes)
+                    value = self.exchange(self.choose_gather(value, mesh), value, mesh, one, other, axes=axes)
         return value
 
     def send(self, pairs: Value, letter: str) -> Value:
@@ -409,8 +434,25 @@ class ForRank(Rewriting):
     def gather_whole(self, value: Value, letter: str) -> tuple[Value, str]:
         """A value with all numbers of a split index, and the letter under which it has them."""
         fresh = self.choose_letter(letter, value.axes)
-        axes = tuple(fresh if each == letter else each for each in value.axes)
-        return self.exchange(AllGather, value, self.sharding.axis(letter), letter, fresh, axes=axes), fresh
+        axes, mesh = tuple(fresh if each == letter else each for each in value.axes), self.sharding.axis(letter)
+        return self.exchange(self.choose_gather(value, mesh), value, mesh, letter, fresh, axes=axes), fresh
+
+    def choose_gather(self, value: Value, mesh: str) -> type[AllGather]:
+        """Over ranks of other rows each makes something else of what is gathered."""
+        return AllGatherVary if value in self.moving and mesh in self.sharding.rows else AllGather
+
+    def find_window(self, letter: str) -> Window | None:
+        """The window that an index is, if it is one."""
+        return dict(self.sharding.windows).get(letter)
+
+    def differs(self, letter: str, label: Axes) -> bool:
+        """Has a rank other numbers of an index than those by which it reads an axis of its own?"""
+        return bool(self.sharding.axis(letter)) or (label != (letter,) and self.find_window(letter) is not None)
+
+    def gather_near(self, value: Value, letter: str, near: str) -> Value:
+        """A value with the numbers of a split index that stand near a rank's own, under the letter of a window."""
+        axes, window = tuple(near if each == letter else each for each in value.axes), dict(self.sharding.windows)[near]
+        return self.exchange(Neighbours, value, window.mesh, letter, near, window, value in self.moving, axes=axes)
 
     def take_own(self, value: Value, whole: str, letter: str) -> Value:
         """A rank's own numbers of a whole index."""
@@ -476,6 +518,8 @@ class ForRank(Rewriting):
                 return self.size(old, name)
             case op.Iota(letter) if mesh := self.sharding.axis(letter):
                 return map_values("+", [self.offset(mesh, (letter,), old.span), old], old.span)
+            case op.Iota(letter) if window := self.find_window(letter):
+                return replace(old, operation=Near((letter, window)))
             case op.Table(_, letter) if self.sharding.axis(letter):
                 raise self.refuse_reading(letter, old.span)
             case op.Map("+", terms):
@@ -726,7 +770,9 @@ class ForRank(Rewriting):
                 if self.sharding.axis(letter):
                     raise self.refuse_reading(letter, old.span)
             if one and other and not self.is_alike(one[0], other[0]):
-                if self.sharding.axis(one[0]):
+                if self.sharding.axis(one[0]) and self.find_window(other[0]):
+                    argument, before[place] = self.gather_near(argument, one[0], other[0]), other
+                elif self.sharding.axis(one[0]):
                     argument, whole = self.gather_whole(argument, one[0])
                     before[place] = (whole, *one[1:])
                 if self.sharding.axis(other[0]):
@@ -768,8 +814,12 @@ class ForRank(Rewriting):
             ):
                 continue
             numbers[place] = new = self.settle(self.rewrite(number))
-            if not mesh and isinstance(number.operation, op.Iota) and not self.sharding.axis(number.operation.letter):
+            if not mesh and isinstance(number.operation, op.Iota) and not self.differs(number.operation.letter, label):
                 numbers[place] = number
+            elif near := self.slots.get((old, label[0])) if mesh else None:
+                argument, labels[place] = self.gather_near(argument, label[0], near), (near,)
+                first = Value(Near((near, dict(self.sharding.windows)[near])), (), "integer", new.span)
+                numbers[place] = self.subtract(new, first)
             elif mesh and (number.plain or e.slots[place].timed or mesh in self.over(new)):
                 argument, whole = self.gather_whole(argument, label[0])
                 labels[place] = (whole, *label[1:])

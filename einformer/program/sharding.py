@@ -15,12 +15,22 @@ from dataclasses import dataclass, field, fields
 from einformer.errors import NOWHERE, EinformerError, Source, Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import Name
+from einformer.language.tree import Expression, Name
 
 _AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
 _ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*|\(\s*[^\W\d_]'*\s*\)\s*)*)")
 _INDEX = re.compile(r"(\(\s*)?([^\W\d_]'*)")
 _OWN = "'" * 9  # after a letter in brackets: that index where it is split; no text has so many primes
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A rank's own numbers of a split index, and as many `before` and `after` them as it reads."""
+
+    letter: str
+    mesh: str
+    before: Expression
+    after: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,7 @@ class Sharding:
     rows: frozenset[str] = frozenset()
     yielding: tuple[tuple[str, str], ...] = ()  # indices that are split where nothing else of their axis is
     in_weights: tuple[tuple[str, str], ...] = ()  # indices that are split in weights alone, since the batch is split else
+    windows: tuple[tuple[str, Window], ...] = ()  # indices that run over numbers near those of a split one
 
     @property
     def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
@@ -62,14 +73,18 @@ class Sharding:
         return dict(self.mesh)[axis]
 
     def over(self, letters: Iterable[str]) -> frozenset[str]:
-        """The axes of the mesh over which a tensor with these indices is split."""
-        return frozenset(
-            axis for letter in letters for axis in (self.axis(letter), self.axis(letter.removesuffix(_OWN))) if axis
-        )
+        """The axes of the mesh over which a tensor with these indices is split, or has others on each rank."""
+        near = {letter: window.mesh for letter, window in self.windows}
+        places = (axis for letter in letters for axis in (*self.split(letter), near.get(letter, "")) if axis)
+        return frozenset(places)
+
+    def split(self, letter: str) -> frozenset[str]:
+        """The axes of the mesh over which an index is split."""
+        return frozenset(filter(None, (self.axis(letter), self.axis(letter.removesuffix(_OWN)))))
 
     def times(self, letter: str) -> int:
         """The number of ranks that share the numbers of an index."""
-        return math.prod(dict(self.mesh)[axis] for axis in self.over((letter,)))
+        return math.prod(dict(self.mesh)[axis] for axis in self.split(letter))
 
     def find_shares(self) -> dict[str, int]:
         """How many ranks share the numbers that one rank is given of an index, where it yields."""

@@ -180,6 +180,7 @@ class Whole:
     sharding: Sharding
     plan: str
     seed: int = 0
+    length: int = 4
 
     def __post_init__(self) -> None:
         self.cuts = find_cuts(self.model.spec.tree, self.model.spec.name, self.model.legend, self.sharding)
@@ -187,7 +188,8 @@ class Whole:
         module = modules.build(self.model._recipe(self.plan), dtype=torch.float64).eval()
         for parameter in module.parameters():
             torch.nn.init.normal_(parameter, std=0.3)
-        drawn = [_draw(self.model, formal, max(2, self.sharding.replicas)) for formal in self.model.spec.layer.formals]
+        rows = max(2, self.sharding.replicas)
+        drawn = [_draw(self.model, formal, rows, self.length) for formal in self.model.spec.layer.formals]
         self.inputs = [x.requires_grad_(x.is_floating_point()) for x in drawn]
         self.output = module(*self.inputs)
         self.gradient = torch.randn_like(self.output)
@@ -246,9 +248,9 @@ def read(model: Model, mesh: Mapping[str, int], shard: str) -> Sharding:
     return read_sharding(mesh, shard, model.legend, time.letter if time else "")
 
 
-def agree(model: Model, mesh: Mapping[str, int], shard: str, plan: str, seed: int = 0) -> World:
+def agree(model: Model, mesh: Mapping[str, int], shard: str, plan: str, seed: int = 0, length: int = 4) -> World:
     """Asserts that the ranks give the outputs and the gradients of one process, each its part."""
-    whole = Whole(model, read(model, mesh, shard), plan, seed)
+    whole = Whole(model, read(model, mesh, shard), plan, seed, length)
 
     def run(rank: Mesh) -> tuple[dict[str, int], Tensor, dict[str, Tensor]]:
         place = rank.world.places()[rank.rank]
@@ -272,8 +274,8 @@ def assert_near(ours: Tensor, theirs: Tensor, what: str) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12 * scale, equal_nan=True, msg=lambda text: f"{what}: {text}")
 
 
-def _draw(model: Model, formal: Any, rows: int) -> Tensor:
-    sizes = model.inputs(batch=rows, length=4)
+def _draw(model: Model, formal: Any, rows: int, length: int) -> Tensor:
+    sizes = model.inputs(batch=rows, length=length)
     legend = model.at(**sizes)
     shape = [legend.length(letter) for letter in slot_letters(formal)]
     layers = {layer.name: layer for layer in model.spec.tree.layers}

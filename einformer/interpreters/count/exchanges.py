@@ -5,6 +5,7 @@ Counts are numbers or formulas, as their sizes are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, cast
@@ -22,6 +23,7 @@ from einformer.program.collectives import (
     Combine,
     Dispatch,
     Largest,
+    Neighbours,
     Own,
     ReduceScatter,
     Sent,
@@ -31,7 +33,7 @@ from einformer.program.collectives import (
 from einformer.program.kernels import PAIR, Routed
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
-from einformer.program.sharding import Sharding, find_whole
+from einformer.program.sharding import Sharding, Window, find_whole
 from einformer.program.turns import Case, Loops, Site, TurnCount, united
 
 NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
@@ -41,6 +43,7 @@ NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     Vary: (("all-reduce", "backward"),),
     Own: (("all-gather", "backward"),),
     AllGatherVary: (("all-gather", "forward"), ("reduce-scatter", "backward")),
+    Neighbours: (("neighbours", "forward"), ("neighbours", "backward")),
     ReduceScatter: (("reduce-scatter", "forward"), ("all-gather", "backward")),
     Sent: (("all-to-all", "forward"),),
     Dispatch: (("all-to-all", "forward"), ("all-to-all", "backward")),
@@ -89,19 +92,13 @@ def list_exchanges(
     functions: Mapping[str, Function], name: str, sizes: Sizes[N], sharding: Sharding, ranks: Mapping[str, N]
 ) -> tuple[Exchange[N], ...]:
     """What a rank exchanges in a step: the collectives of its functions. `ranks` are those of each axis of the mesh."""
-    numbers, times = _Numbers(sizes, sharding, ranks), dict[_Key, list[tuple[N, bool]]]()
+    numbers, times = _Numbers(sizes, sharding, ranks), dict[tuple[_Key, N], list[tuple[N, bool]]]()
     for exchanged in _Places(functions, sizes.legend).walk(name):
-        turns = product(map(numbers.turns, exchanged.turns))
-        times.setdefault(exchanged.key, []).append((turns, any(own.letters for own in exchanged.turns)))
+        for turns, put in numbers.list_kinds(exchanged):
+            times.setdefault((exchanged.key, put), []).append((turns, any(own.letters for own in exchanged.turns)))
     return tuple(
-        Exchange(
-            *key.facts,
-            total(n for n, _ in all_),
-            numbers.numbers(key),
-            total(n for n, inside in all_ if inside),
-            numbers.uneven(key),
-        )
-        for key, all_ in times.items()
+        Exchange(*key.facts, total(n for n, _ in all_), put, total(n for n, inside in all_ if inside), numbers.uneven(key))
+        for (key, put), all_ in times.items()
     )
 
 
@@ -126,6 +123,8 @@ def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tupl
     """
     ranks = within * nodes
     whole = put * ranks if collective == "all-gather" else put
+    if collective == "neighbours":
+        return put, put * (nodes > 1)
     if collective == "all-to-all":
         return put * (within - 1) / ranks, put * (nodes - 1) / nodes
     inside, outside = whole * (within - 1) / within, whole * (nodes - 1) / ranks
@@ -138,6 +137,7 @@ class _Key:
 
     facts: tuple[str, str, str, str, tuple[str, ...], int]
     routed: tuple[tree.Expression, str, tuple[str, ...]] | None = None  # how many are chosen, of which letter, for which rows
+    window: Window | None = None  # near the numbers of a rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,31 @@ class _Numbers(Generic[N]):
             self.known[turns] = self.sizes.turns(turns)
         return self.known[turns]
 
+    # How often it is exchanged, and how many numbers: of a window others in some turns.
+    def list_kinds(self, exchanged: _Exchanged) -> Iterator[tuple[N, N]]:
+        if (window := exchanged.key.window) is None:
+            yield product(map(self.turns, exchanged.turns)), self.numbers(exchanged.key)
+            return
+        for counts, sizes in self.sizes.kinds(exchanged.turns, (window.before, window.after)):
+            yield product(counts), replace(self, sizes=sizes).numbers(exchanged.key)
+
     def numbers(self, key: _Key) -> N:
-        return product(self.chosen(key) if find_whole(letter) == PAIR else self.length(letter) for letter in key.facts[4])
+        return product(
+            self.chosen(key)
+            if find_whole(letter) == PAIR
+            else self.near(key.window)
+            if key.window and key.window.letter == letter
+            else self.length(letter)
+            for letter in key.facts[4]
+        )
+
+    # Of the numbers of a rank those that others read: no more than these have.
+    def near(self, window: Window) -> N:
+        others: Any = cast("Any", self.sizes.length(window.letter)) - self.length(window.letter)
+        sides = [
+            self.sizes.smallest((self.sizes.value(e), others)) for e in (window.before, window.after) if e != tree.Number(0)
+        ]
+        return cast("N", sum(max(math.ceil(side), 0) if self.sizes.walks else side for side in sides))
 
     # How many times as many pairs a rank has at most, where its experts have all: of its own rows it has as many always.
     def uneven(self, key: _Key) -> N:
@@ -224,7 +247,9 @@ class _Places:
                 routed = self.find_routed(value, name) if PAIR in map(find_whole, letters) else None
                 counts = isinstance(operation, Sent) and routed  # of each expert
                 letters, element = ((routed[1],), 8) if counts and routed else (letters, _find_element(operation.argument))
-                yield _Key((name, operation.mesh, collective, phase, letters, element), routed)
+                window = operation.window if isinstance(operation, Neighbours) else None
+                letters = operation.argument.axes if window else letters
+                yield _Key((name, operation.mesh, collective, phase, letters, element), routed, window)
 
     def find_routed(self, value: Value, name: str) -> tuple[tree.Expression, str, tuple[str, ...]]:
         routed = next(each.operation for each in walk(value) if isinstance(each.operation, Routed))

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from einformer.errors import EinformerError, Span
-from einformer.interpreters.torch.emit import code_number
+from einformer.interpreters.torch.emit import code_number, code_turning
 from einformer.interpreters.torch.fast import KernelEmitter, Packing, lay_out
 from einformer.interpreters.torch.fragments import (
     INDENT,
@@ -280,6 +280,13 @@ class Class:
         kernels, context.sharding = self.file.kernels.get(self.layer.name), self.file.plan.sharding
         if kernels is not None and context.sharding is not None:
             context.sharding = split_pairs(kernels, context.sharding)
+        if context.sharding is not None:
+            windows = self.file.find_windows(self.layer.name)
+            context.sharding = replace(context.sharding, windows=tuple(windows.items()))
+            context.windows = {
+                letter: (code_turning(context, window.before).text, code_turning(context, window.after).text)
+                for letter, window in windows.items()
+            }
         if self.layer.name == self.file.name:  # the door has looked at these
             context.tokens = frozenset(name for name, letter in self.integers.items() if letter)
         return context
@@ -443,6 +450,7 @@ class Class:
         for formal in self.layer.formals:
             kind = "Int" if formal.name in self.integers else "Num" if formal.name in self.whole.either else "Float"
             parts.append(f"{self.context.name_tensor(formal)}: {self.annotate(formal, kind)}")
+        parts += [f"{letter}: int" for letter in self.file.turned.get(self.layer.name, ())]
         parts += ["config: Config"] * bool(self.is_function and self.file.passed[self.layer.name])
         return f"{', '.join(parts)}) -> {self.annotate(self.layer.output, 'Float')}"
 
@@ -481,11 +489,12 @@ class Class:
 
     def list_extras(self, call: Call) -> Sequence[str]:
         """The arguments of a function beside tensors: the config, whether it is trained."""
+        turns = self.file.turned.get(call.function, ())
         if self.has_module(call):
-            return self.list_cache_arguments(call)
+            return [*turns, *self.list_cache_arguments(call)]
         config = [self.context.config] * bool(self.context.passed.get(call.function))
         trained = ["self.training"] * has_dropout(self.layers[call.function], self.layers)
-        return [*config, *self.list_cache_arguments(call), *trained]
+        return [*turns, *config, *self.list_cache_arguments(call), *trained]
 
     def list_cache_arguments(self, call: Call) -> Sequence[str]:
         """The arguments of a call for a cache, where there is one."""

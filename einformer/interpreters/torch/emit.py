@@ -33,6 +33,7 @@ from einformer.interpreters.torch.parallel import code_exchange, describe_exchan
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, Primitive, row_of
 from einformer.language.tree import Expression
+from einformer.language.walk import indices_in
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.lowering import Lowering
@@ -636,3 +637,8 @@ def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None
     function = Function("", (), (), tuple(body.scalars.values()), (), Line("", value, ()))
     alone = Emitter(function, {}, context, None, turns=dict(turns))  # type: ignore[arg-type]  # for nothing is called
     return alone.code(value)
+
+
+def code_turning(context: Context, e: Expression) -> Fragment:
+    """A number of sizes, scalars and the numbers of turns, each of which has the name of its loop."""
+    return code_number(context, e, {index.letter: index.letter for index in indices_in(e)})

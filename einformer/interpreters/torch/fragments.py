@@ -146,6 +146,7 @@ class Context:
     own: frozenset[str] = frozenset()  # sizes that a layer is given itself, for it serves several
     passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a layer is made of: the config, and sizes
     sharding: Sharding | None = None  # where the file is that of a rank
+    windows: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # how far before and after those of the rank
     named: bool = False  # has what stands in a turn of a loop a path with its number?
 
     def reserve_name(self, kind: str, name: str, wanted: str) -> str:
@@ -168,7 +169,16 @@ class Context:
 
     def size(self, letter: str) -> str:
         """How many numbers an index runs through, as Python says it."""
+        if letter in self.windows:
+            self.helpers |= {"MESH": None, "near": None}
+            return f"len(near({self.write_window(letter)}))"
         return self.read_constant(letter)
+
+    def write_window(self, letter: str) -> str:
+        """`S, W - 1, 0, "cp"`: how many numbers a rank has, how far before and after them it reads, over which ranks."""
+        assert self.sharding is not None
+        window = dict(self.sharding.windows)[letter]
+        return ", ".join([self.read_constant(window.letter), *self.windows[letter], f'"{window.mesh}"'])
 
     def read_constant(self, letter: str) -> str:
         """A size by its name, in the config or of the head, or a number."""

@@ -18,6 +18,8 @@ from einformer.program.collectives import (
     Dispatch,
     Inside,
     Largest,
+    Near,
+    Neighbours,
     Own,
     Rank,
     ReduceScatter,
@@ -120,6 +122,55 @@ HELPERS = {
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
         return scattered(gradient, ctx.dim, ctx.axis), None, None
 ''',
+    "near": '''def near(size: int, before: float, after: float, axis: str, rank: int | None = None) -> range:
+    """The numbers that a rank reads of an index: its own, as many as it has, and those near them."""
+    rank = MESH.get_local_rank(axis) if rank is None else rank
+    first, end = rank * size - max(before, 0), (rank + 1) * size + max(after, 0)
+    return range(int(max(first, 0)), math.ceil(min(end, size * dist.get_world_size(MESH.get_group(axis)))))
+''',
+    "numbers_near": '''def numbers_near(size: int, before: float, after: float, axis: str, device: torch.device) -> Tensor:
+    """The same as a tensor."""
+    numbers = near(size, before, after, axis)
+    return torch.arange(numbers.start, numbers.stop, device=device)
+''',
+    "overlaps": '''def overlaps(size: int, before: float, after: float, axis: str) -> tuple[list[slice], list[int]]:
+    """For each rank of an axis of the mesh the part of this rank's numbers that it reads, and how many this one reads of it."""
+    here, ranks = MESH.get_local_rank(axis), range(dist.get_world_size(MESH.get_group(axis)))
+
+    def overlap(reader: int, owner: int) -> slice:
+        numbers, first = near(size, before, after, axis, reader), owner * size
+        start, stop = max(numbers.start - first, 0), min(numbers.stop - first, size)
+        return slice(start, max(start, stop) if reader != owner else start)
+
+    going, coming = [overlap(rank, here) for rank in ranks], [overlap(here, rank) for rank in ranks]
+    return going, [part.stop - part.start for part in coming]
+''',
+    "Neighbours": '''class Neighbours(torch.autograd.Function):
+    """This rank's numbers along a dim, and those of others that are near. A rank's gradient is the sum of all that read it."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, dim: int, before: float, after: float, axis: str) -> Tensor:
+        x = x.movedim(dim, 0)
+        ctx.dim, ctx.axis, ctx.size = dim, axis, len(x)
+        ctx.going, ctx.coming = overlaps(len(x), before, after, axis)
+        y, earlier = x.new_empty(sum(ctx.coming), *x.shape[1:]), sum(ctx.coming[: MESH.get_local_rank(axis)])
+        sent = torch.cat([x[part] for part in ctx.going])
+        lengths = [part.stop - part.start for part in ctx.going]
+        dist.all_to_all_single(y, sent, ctx.coming, lengths, group=MESH.get_group(axis))
+        return torch.cat([y[:earlier], x, y[earlier:]]).movedim(0, dim)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
+        gradient, earlier = gradient.movedim(ctx.dim, 0), sum(ctx.coming[: MESH.get_local_rank(ctx.axis)])
+        x = gradient[earlier : earlier + ctx.size].clone()
+        lengths = [part.stop - part.start for part in ctx.going]
+        sent = torch.cat([gradient[:earlier], gradient[earlier + ctx.size :]])
+        y = x.new_empty(sum(lengths), *x.shape[1:])
+        dist.all_to_all_single(y, sent, lengths, ctx.coming, group=MESH.get_group(ctx.axis))
+        for part, own in zip(ctx.going, y.split(lengths)):
+            x[part] += own
+        return x.movedim(0, ctx.dim), None, None, None, None
+''',
     "ReduceScatter": '''class ReduceScatter(torch.autograd.Function):
     """A rank's part along a dim of the sum of all ranks' parts. The gradient is gathered from all ranks."""
 
@@ -211,6 +262,7 @@ _CALLED = {
     AllGather: ("part", "gathered"),
     AllGatherVary: ("scattered", "gathered"),
     ReduceScatter: ("scattered", "gathered"),
+    Neighbours: ("near", "overlaps"),
     Own: ("part", "gathered"),
     Dispatch: ("dispatched", "combined"),
     Combine: ("dispatched", "combined"),
@@ -239,6 +291,12 @@ def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment
         case Rank(mesh):
             helpers |= {"MESH": None, "rank_of": None}
             return Fragment(f'rank_of("{mesh}")', (), "integer")
+        case Near((letter, _)):
+            helpers |= dict.fromkeys(["MESH", "near", *["numbers_near"] * bool(value.axes)])
+            if not value.axes:
+                return Fragment(f"near({emitter.context.write_window(letter)}).start", (), "integer")
+            emitter.context.needs["device"] = None
+            return Fragment(f"numbers_near({emitter.context.write_window(letter)}, device)", (letter,), "integer")
         case Shifted(argument, mesh, label):
             helpers |= {"MESH": None, "rank_of": None}
             sizes = " * ".join(map(emitter.context.size, label))
@@ -253,7 +311,8 @@ def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment
             code = emitter.code(argument, wanted)
             code = code if code.kind == "condition" else emitter.context.cast(code, value.kind)
             helpers |= dict.fromkeys(("MESH", *_CALLED[type(operation)]))
-            return _code_call(operation, code, mesh, helpers)
+            near = f", {', '.join(emitter.context.windows[operation.whole])}" if isinstance(operation, Neighbours) else ""
+            return _code_call(operation, code, mesh, helpers, near)
         case _:
             return None
 
@@ -265,10 +324,11 @@ def _check_inside(code: Fragment, size: int, context: Context) -> Fragment:
     return Fragment(f"inside({', '.join([number, str(size), *list_conditions(context, code)])})", code.dims, "integer")
 
 
-def _code_call(operation: Collective, code: Fragment, mesh: str, helpers: dict[str, None]) -> Fragment:
+def _code_call(operation: Collective, code: Fragment, mesh: str, helpers: dict[str, None], near: str) -> Fragment:
     """The call of a collective."""
     name, renamed = type(operation).__name__, dict(zip(*_find_letters(operation), strict=True))
-    more, dims = "".join(f", {code.dims.index(old)}" for old in renamed), tuple(renamed.get(dim, dim) for dim in code.dims)
+    more = "".join(f", {code.dims.index(old)}{near}" for old in renamed)
+    dims = tuple(renamed.get(dim, dim) for dim in code.dims)
     if isinstance(operation, Largest):
         axes = "".join(f"{code.dims.index(letter)}, " for letter in operation.letters).removesuffix(
             " " * (len(operation.letters) > 1)
@@ -311,6 +371,13 @@ def describe_exchange(value: Value, context: Context) -> Iterator[str]:
         case ReduceScatter(letters=letters, whole=whole):
             sums = f"the sums over {', '.join(letters)}"
             yield f"over {mesh}: reduce-scatter along {whole} of {sums}, {numbers} numbers of each rank"
+        case Neighbours(letter=letter, whole=whole, moves=moves):
+            sides = zip(context.windows[whole], ("before", "after"), strict=True)
+            near = " and ".join(f"{number} {side}" for number, side in sides if number != "0")
+            yield (
+                f"over {mesh}: the numbers of neighbours along {axis_of(letter)}, {near} those of each rank"
+                + "; backward as many" * moves
+            )
         case AllGather(letter=letter):
             backward = "; backward a reduce-scatter" * isinstance(operation, AllGatherVary)
             yield f"over {mesh}: all-gather along {axis_of(letter)} of {numbers} numbers of each rank{backward}"

@@ -29,14 +29,15 @@ from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Axis, Layer, Loop, Name, Scalar, Spec
-from einformer.language.walk import equations, list_letters
+from einformer.language.walk import equations, indices_in, list_letters
 from einformer.language.weights import key
+from einformer.program.collectives import Near, Neighbours
 from einformer.program.fusing import lower_for_plan
 from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
-from einformer.program.operations import Function
-from einformer.program.rewrite import walk_values
-from einformer.program.sharding import describe_index, own
+from einformer.program.operations import Call, Function
+from einformer.program.rewrite import walk_loops, walk_values
+from einformer.program.sharding import Window, describe_index, own
 
 _TOKEN = re.compile(r"(?:self\.)?config\.\w+|\w+|\S")
 
@@ -194,11 +195,33 @@ class EmittedFile:
     names: dict[tuple[str, str], str] = field(default_factory=dict)  # of scalars, layers and blocks in the file
     passed: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what each layer is made of: the config, and sizes
     merged: dict[str, Merged] = field(default_factory=dict)  # the layers that the class of another computes
+    windows: Mapping[str, Window] = field(default_factory=dict)
+    turned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the numbers of turns that each function is given
     hidden: dict[str, frozenset[str]] = field(default_factory=dict)  # letters in front of which a class has any axes
 
     def __post_init__(self) -> None:
         if self.plan.sharding is not None:
             self.legend = self.plan.sharding.local(self.legend)
+            values = (value for function in self.functions.values() for value in walk_values(function))
+            self.windows = dict(e.near for value in values if isinstance(e := value.operation, Neighbours | Near))
+        if self.windows:
+            self.turned = dict(self.find_turned())
+
+    def find_windows(self, name: str) -> dict[str, Window]:
+        """The windows of the indices that a function has, by their letters."""
+        letters = {letter for value in walk_values(self.functions[name]) for letter in value.axes} if self.windows else ()
+        return {letter: window for letter, window in self.windows.items() if letter in letters}
+
+    def find_turned(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """For each function the numbers of turns of its callers by which its windows differ."""
+        turned = dict[str, tuple[str, ...]]()
+        for name, function in self.functions.items():
+            bounds = (e for window in self.find_windows(name).values() for e in (window.before, window.after))
+            calls = (value.operation for value in walk_values(function) if isinstance(value.operation, Call))
+            read = [*(x.letter for e in bounds for x in indices_in(e)), *(x for call in calls for x in turned[call.function])]
+            own = {turns.letter for turns in walk_loops(function.lines)}
+            turned[name] = tuple(dict.fromkeys(letter for letter in read if letter not in own))
+            yield name, turned[name]
 
     @property
     def kernels(self) -> Mapping[str, Function]:
