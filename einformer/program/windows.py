@@ -20,8 +20,8 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Number, Spec
 from einformer.language.walk import indices_in
 from einformer.program import operations as op
-from einformer.program.keeping import farthest
 from einformer.program.inequalities import NEVER, Cases, Facts, Linear, written
+from einformer.program.keeping import farthest
 from einformer.program.needs import Flow, Flows, Step, flat
 from einformer.program.operations import Function, Value
 from einformer.program.rewrite import walk_loops, walk_values
@@ -137,14 +137,14 @@ class _Search:
         """The cases in which a value depends on numbers of `other`; none where it needs all of these."""
         flow, row = self.flows[name], op.find_row(value.operation)
         match value.operation:
-            case op.Contract(letters, factors) if other in letters:
+            case op.Einsum(letters, factors) if other in letters:
                 return flow.nonzero_of(factors)
             case op.Reduce(_, letters, argument, counts) if other in letters:
                 if row is None or counts or row.neutral not in (0, -math.inf):
                     return None
                 support = flow.support(argument)
                 return support.alive if row.neutral else support.nonzero if row.kind == "reducing" else None
-            case op.Map() | op.Reduce() | op.Contract() | op.Iota() | op.Spread():
+            case op.Map() | op.Reduce() | op.Einsum() | op.Iota() | op.Spread():
                 return NEVER
             case op.View(_, old, new):
                 pairs = [(one, after) for one, after in zip(old, new, strict=True) if other in (*one, *after)]
