@@ -1155,7 +1155,7 @@ MUTANTS = (
     _mutant(
         "an operator that needs all positions has those of a window", "program/windows.py",
         "if row is None or counts or row.neutral not in (0, -math.inf):", "if row is None:",
-        "sharding.py::test_positions_without_a_bound_are_read_whole[a choice-notation]",
+        "sharding.py::test_positions_without_a_bound_are_read_whole[a mean-notation]",
     ),
     _mutant(
         "a window of one loop is read outside of it", "program/windows.py",
@@ -1165,7 +1165,7 @@ MUTANTS = (
     ),
     _mutant(
         "neighbours have as many positions as a window", "interpreters/count/exchanges.py",
-        "[self.sizes.smallest((self.sizes.value(e), others)) for e", "[self.sizes.value(e) for e",
+        "self.sizes.smallest((self.sizes.value(e), others))", "self.sizes.value(e)",
         "sharding.py::test_the_bytes_of_neighbours_are_a_formula",
     ),
     _mutant(
