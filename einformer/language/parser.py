@@ -495,6 +495,7 @@ class Formulas:
     # --------------------------------------------------------------------------------------------------- numbers
 
     def number(self) -> Number:
+        """NUMBER"""
         token = self.expect("number")
         value: int | float = float(token.text) if any(mark in token.text for mark in ".eE") else int(token.text)
         return Number(value, span=token.span)

@@ -137,7 +137,6 @@ class FunctionScope:
 
     @classmethod
     def of(cls, function: Function, legend: Legend, trained: frozenset[str] = frozenset()) -> FunctionScope:
-        """The scope of a function, of whose weights these are trained."""
         learned = frozenset(line.value for line in function.weights if line.name in trained)
         fixed = frozenset(line.value for line in (*function.weights, *function.scalars))
         reads = count_reads(function)
@@ -149,7 +148,6 @@ class FunctionScope:
         return scope
 
     def name_lines(self, lines: tuple[Line | Turns, ...], loops: tuple[str, ...]) -> None:
-        """Take the names of some lines."""
         for line in lines:
             if isinstance(line, Turns):
                 self.names |= {value: carried.name for carried in line.carried for value in (carried.within, carried.after)}
@@ -160,17 +158,14 @@ class FunctionScope:
                     self.loops.setdefault(line.value, loops)
 
     def enter(self, turns: Turns) -> None:
-        """Stand in a turn of a loop."""
         self.here = (*self.here, turns.letter)
         self.standing |= {carried.name: carried.within for carried in turns.carried}
 
     def leave(self, turns: Turns) -> None:
-        """Stand behind a loop."""
         self.here = self.here[:-1]
         self.standing |= {carried.name: carried.after for carried in turns.carried}
 
     def stands(self, value: Value) -> bool:
-        """Has a value its name still, or the name of a weight?"""
         return value in self.fixed or self.standing.get(self.names[value]) is value
 
     def allows(self, kernel: Value) -> bool:
@@ -188,15 +183,12 @@ class FunctionScope:
         return ""
 
     def is_computed(self, value: Value) -> bool:
-        """Has a value a name, under which it is computed in the loops around here, and could be computed again?"""
         return self.loops.get(value) == self.here and not self.find_changed(value)
 
     def is_open(self, value: Value) -> bool:
-        """May a value be computed where it is read: is it without a name, or read once?"""
         return value not in self.names or (self.reads[value] == 1 and self.is_computed(value))
 
     def read(self, value: Value, opens: Callable[[Value], bool] = lambda _: False) -> Terms:
-        """The terms of a value; of the names in it, those are taken apart that it opens."""
         closed = lambda inner: inner in self.names and not opens(inner)  # noqa: E731
         return self.values.apart(value, lambda inner: self.values.terms(inner, closed))
 
@@ -213,7 +205,6 @@ class FunctionScope:
         return all(counted[inner] == self.reads[inner] for inner in inside - {value} if self.is_computed(inner))
 
     def walk_leaves(self, value: Value) -> Iterator[Value]:
-        """The named values that a value is made of."""
         for operand in value.operands:
             yield from (operand,) if operand in self.names else self.walk_leaves(operand)
 
@@ -235,7 +226,6 @@ class Rewriting:
     scope: FunctionScope | None = None
 
     def rewrite(self, old: Value) -> Value:
-        """The value that replaces another."""
         if old not in self.new:
             value = self.rule(old) if self.descending else old
             operation = replace_operands(value.operation, self.rewrite)
@@ -244,18 +234,15 @@ class Rewriting:
         return self.new[old]
 
     def rewrite_line(self, line: Line | Turns) -> Line | Turns:
-        """A line, or those of a loop."""
         return self.rewrite_loop(line) if isinstance(line, Turns) else self.rewrite_equation(line)
 
     def rewrite_equation(self, line: Line) -> Line:
-        """A line of an equation."""
         value = self.rewrite(line.value)
         if self.scope is not None:
             self.scope.standing[line.name] = line.value
         return replace(line, value=value)
 
     def rewrite_loop(self, turns: Turns) -> Turns:
-        """The lines of a loop, and the tensors that it changes."""
         count = self.rewrite(turns.count)
         if self.scope is not None:
             self.scope.enter(turns)
@@ -265,12 +252,10 @@ class Rewriting:
         return replace(turns, count=count, carried=carried, lines=lines)
 
     def rewrite_carried(self, carried: Carried) -> Carried:
-        """A tensor that a loop changes."""
         before = None if carried.before is None else self.rewrite(carried.before)
         return Carried(carried.name, before, *map(self.rewrite, (carried.within, carried.last, carried.after)))
 
     def rewrite_function(self, function: Function) -> Function:
-        """A whole function."""
         lists = function.inputs, function.weights, function.scalars
         inputs, weights, scalars = (tuple(map(self.rewrite_equation, lines)) for lines in lists)
         lines = tuple(map(self.rewrite_line, function.lines))

@@ -33,7 +33,6 @@ class Factor:
 
     @property
     def letters(self) -> frozenset[str]:
-        """Its indices."""
         return frozenset(self.value.axes)
 
 
@@ -46,22 +45,18 @@ class Term:
 
     @property
     def product(self) -> frozenset[tuple[Factor, Fraction]]:
-        """The factors and their powers, in no order."""
         return frozenset(self.powers.items())
 
     def times(self, other: Term, power: Fraction = ONE) -> Term:
-        """The product with a power of another term."""
         powers = dict(self.powers)
         for factor, own in other.powers.items():
             powers[factor] = powers.get(factor, Fraction(0)) + own * power
         return Term(self.number * other.number ** int(power), {factor: p for factor, p in powers.items() if p})
 
     def without(self, factor: Factor) -> Term:
-        """The other factors."""
         return Term(self.number, {each: power for each, power in self.powers.items() if each != factor})
 
     def part(self, keep: Callable[[Factor], bool]) -> Term:
-        """Some of the factors."""
         return Term(ONE, {factor: power for factor, power in self.powers.items() if keep(factor)})
 
 
@@ -97,7 +92,6 @@ class Values:
         return self.deep[value]
 
     def apart(self, value: Value, terms: Callable[[Value], Terms]) -> Terms:
-        """The terms of a value, those of its operands given."""
         match value.operation:
             case op.Constant(int() | float() as number) if math.isfinite(number):
                 return (Term(Fraction(number)),) if number else ()
@@ -126,7 +120,6 @@ class Values:
                 return self.alone(value)
 
     def alone(self, value: Value) -> Terms:
-        """A value that is not taken apart."""
         return (Term(ONE, {Factor(self.meaning(value), value): ONE}),)
 
     def product(self, terms: Callable[[Value], Terms], *factors: tuple[Value, Fraction]) -> Terms:
@@ -152,7 +145,6 @@ class Values:
         return term.number == 1 and positive and all(abs(own) == 1 for own in term.powers.values())
 
     def sealed(self, value: Value) -> Factor:
-        """A sum, or a product whose powers are not those of its factors, as one factor."""
         return Factor(self.meaning(value), value)
 
     def summed(self, value: Value, letters: frozenset[str], inside: Terms) -> Terms:
@@ -169,18 +161,15 @@ class Values:
         return (outside.times(self.total(value)),)
 
     def total(self, value: Value) -> Term:
-        """A sum over letters as one factor."""
         assert isinstance(value.operation, op.Einsum)
         inside = self.product(self.opened, *((factor, ONE) for factor in value.operation.factors))
         return Term(ONE, {Factor(self.number("sum", frozenset(value.operation.letters), identity(inside)), value): ONE})
 
     def size(self, letter: str) -> Value:
-        """How many numbers an index runs through."""
         name = f"|{axis_of(letter)}|"
         return self.sized(name) or Value(op.Constant(name), (), "integer")
 
     def sized(self, name: str) -> Value | None:
-        """The number or the name that the size of an axis is."""
         axis = self.legend.axis(name.strip("|")) if name.startswith("|") else None
         match axis.size if axis is not None else None:
             case Name(size):
@@ -191,7 +180,6 @@ class Values:
                 return None
 
     def is_size(self, value: Value) -> bool:
-        """Is it the size of an axis?"""
         match value.operation:
             case op.Constant(str() as name):
                 return name.startswith("|") or self.legend.axis_of_size(name) is not None
@@ -201,7 +189,6 @@ class Values:
     # ---------------------------------------------------------------------------------------------------- meanings
 
     def meaning(self, value: Value) -> int:
-        """The number of the meaning of a value."""
         if value not in self.meanings:
             match self.opened(value) if self.is_arithmetic(self.plain(value).operation) else None:
                 case None:
@@ -215,11 +202,9 @@ class Values:
         return self.meanings[value]
 
     def number(self, *key: object) -> int:
-        """The number of a meaning."""
         return self.numbers.setdefault(key, len(self.numbers))
 
     def is_arithmetic(self, operation: op.Operation) -> bool:
-        """Are its terms those of its operands?"""
         match operation:
             case op.Map("^", (_, exponent)):
                 return _number(self.opened(exponent)) is not None
@@ -249,7 +234,6 @@ class Values:
                 return type(operation).__name__, *(self.part(getattr(operation, each.name)) for each in fields(operation))
 
     def part(self, part: object) -> object:
-        """A part of an operation, with each value in it replaced by its meaning."""
         if isinstance(part, Value):
             return self.meaning(part)
         return tuple(map(self.part, part)) if isinstance(part, tuple) else part
@@ -281,7 +265,6 @@ class Values:
         return self.others[value, own]
 
     def renamed(self, value: Value, letters: dict[str, str]) -> Value | None:
-        """The same, which all its operands are with it."""
         axes = _named(value.axes, letters)
         match value.operation:
             case op.Iota(letter):
@@ -343,7 +326,6 @@ class Values:
         return frozenset([("above" if strict else "at least", terms, constant)])
 
     def is_whole(self, value: Value) -> bool:
-        """Is it the number of an index, or a size: whole and not negative?"""
         return isinstance(value.operation, op.Iota | op.Turn) or self.is_size(value)
 
     def infinite(self, term: Term) -> bool:
@@ -406,14 +388,12 @@ def _power(factor: Factor, power: Fraction) -> Value:
 
 
 def _squared(value: Value, argument: Value) -> Value:
-    """The square whose mean is the variance."""
     assert isinstance(value.operation, op.Reduce)
     mean = replace(value, operation=replace(value.operation, operator="mean"))
     return map_values("^", [map_values("+", [argument, map_values("*", [_constant(-1), mean])]), _constant(2)])
 
 
 def _number(terms: Terms) -> Fraction | None:
-    """The number that a sum is, if it is one."""
     return Fraction(0) if not terms else terms[0].number if len(terms) == 1 and not terms[0].powers else None
 
 
@@ -430,7 +410,6 @@ def _strongest(facts: Iterable[Fact]) -> frozenset[Fact]:
 
 
 def _total(terms: Iterable[Term]) -> Terms:
-    """The terms of a sum, those with the same factors as one."""
     totals = dict[frozenset[tuple[Factor, Fraction]], Term]()
     for term in terms:
         before = totals.get(term.product)

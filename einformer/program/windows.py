@@ -61,7 +61,6 @@ def find_windows(functions: Mapping[str, Function], spec: Spec, name: str, shard
 
 
 def _list_others(letter: str, letters: Iterable[str], sharding: Sharding) -> Iterator[str]:
-    """The whole indices over the axis of a split one."""
     return (x for x in sorted(letters) if axis_of(x) == axis_of(letter) and x != letter and not sharding.over((x,)))
 
 
@@ -70,7 +69,6 @@ def _choose_letter(letter: str, taken: set[str]) -> str:
 
 
 def _list_shifted(value: Value, letter: str) -> Iterator[Value]:
-    """The computed numbers of an index at which a value reads the axis of that index."""
     slots = value.operation.slots if isinstance(value.operation, op.Gather) else ()
     return (s.number for s in slots if s.label == (letter,) and letter in s.number.axes and not s.is_whole)
 
@@ -129,7 +127,6 @@ class _Search:
                             yield value, reach
 
     def list_turns(self, name: str, step: Step) -> frozenset[str]:
-        """The letters of the loops around a line, and around all calls of its function."""
         return self.turns[name] | {letter for letter, _ in step.loops}
 
     # What an operator sums or compares along a letter must be near, also what a layer that is called does so.
@@ -159,7 +156,6 @@ class _Search:
                 return None
 
     def bound(self, letter: str, distance: Linear, cases: Cases) -> Reach | None:
-        """The most that a distance is in some cases, and the most that its negative is."""
         facts = Facts(self.legend, axis_of(letter), letters=True)
         before, after = (find_most(facts, linear, cases) for linear in (distance, distance * -1))
         return None if before is None or after is None else (before, after)

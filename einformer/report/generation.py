@@ -40,17 +40,14 @@ class Generation:
 
     @property
     def needed(self) -> int:
-        """Returns the bytes of the cache that the equations need."""
         return sum(kind.layers * engines.count_needed(kind, self.cache, self.states) for kind in self.kinds)
 
     def allocated(self, engine: str) -> int | str:
-        """Returns the bytes of the cache that an engine allocates, or what its sources do not say."""
         counted = engines.read_engines()[engine].count_bytes(self.kinds, self.length, self.cache, self.model_type)
         return counted if isinstance(counted, str) else sum(counted)
 
     @property
     def advice(self) -> str:
-        """Returns one line to act on."""
         rows = self.inputs.get("B", 1)
         where = f"{spell_bytes(self.memory)} hold the weights and the cache of {rows:,} row{'s' * (rows > 1)}"
         if self.longest is None:
@@ -84,7 +81,6 @@ class Generation:
             yield "" if number else "sources", f"{engine.title}: {engine.source}"
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         counts = {name: (self.allocated(name), engine.source) for name, engine in engines.read_engines().items()}
         known = {name: {"bytes": None if isinstance(n, str) else n, "source": source} for name, (n, source) in counts.items()}
         silent = {name: {"why": n} for name, (n, _) in counts.items() if isinstance(n, str)}

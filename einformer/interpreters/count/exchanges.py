@@ -218,7 +218,6 @@ class _Places:
     first: set[Value] = field(default_factory=set)  # what the first step of a recurrence does not exchange
 
     def walk(self, name: str, turns: tuple[TurnCount, ...] = ()) -> Iterator[_Exchanged]:
-        """Yields the collectives of a function, and of those that it calls."""
         for value, sites in self.find_places(name).items():
             for own in _list_turns(sites):
                 match value.operation:
@@ -228,7 +227,6 @@ class _Places:
                         yield from (_Exchanged(key, (*turns, own)) for key in self.list_keys(value, operation, name))
 
     def find_places(self, name: str) -> Mapping[Value, list[Site]]:
-        """The calls and collectives of a function."""
         if name not in self.places:
             function, self.places[name] = self.functions[name], {}
             there = {line.value for line in (*function.inputs, *function.scalars)}
@@ -256,7 +254,6 @@ class _Places:
         return self.spell(routed.count, name), routed.letter, routed.rows
 
     def spell(self, value: Value, name: str) -> tree.Expression:
-        """A number as an expression."""
         return spell(value, {line.value: line for line in self.functions[name].scalars}, self.legend)
 
     def find_felt(self, name: str) -> set[Value]:
@@ -275,7 +272,6 @@ class _Places:
         return self.felt[name]
 
     def list_felt(self, value: Value) -> Iterable[Value]:
-        """The operands to which a gradient goes on."""
         match value.operation:
             case op.Call(function, arguments=arguments):
                 felt, formals = self.find_felt(function), self.functions[function].inputs
@@ -339,7 +335,6 @@ class _Visit:
 
 
 def _list_turns(sites: Iterable[Site]) -> Iterator[TurnCount]:
-    """The turns of each of the loops in which some sites stand."""
     by_loops = dict[Loops, list[Site]]()
     for site in sites:
         by_loops.setdefault(site.loops, []).append(site)
@@ -348,12 +343,10 @@ def _list_turns(sites: Iterable[Site]) -> Iterator[TurnCount]:
 
 
 def _find_element(value: Value) -> int:
-    """The bytes of a condition or of a whole number; 0 of a number of the model."""
     row = op.find_row(value.operation)
     return 1 if value.kind == "condition" or (row and row.condition) else 8 if value.kind == "integer" else 0
 
 
 def _reads_only(value: Value, so_far: Value) -> bool:
-    """Is a value made of earlier steps alone?"""
     sources = {each for each in walk(value) if isinstance(each.operation, op.Input | op.StoredWeight | op.Call)}
     return {each for each in sources if each.kind == "tensor"} == {so_far}

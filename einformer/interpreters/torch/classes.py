@@ -81,11 +81,9 @@ class Blocks:
 
     @property
     def depth(self) -> int:
-        """How deep the lists of blocks stand in each other."""
         return max(map(len, self.held.values()), default=0)
 
     def list_loops(self, depth: int) -> list[Loop]:
-        """The loops whose turns are blocks at a depth: there are as many blocks as the longest has turns."""
         return [loop for loops in self.held.values() if len(loops) > depth for loop in loops[depth]]
 
     def write_counts(self, loops: Iterable[Loop], context: Context | None = None) -> str:
@@ -94,7 +92,6 @@ class Blocks:
         return f"max({', '.join([first, *more])})" if more else first
 
     def name_turns(self, depth: int) -> Dims:
-        """The names of the numbers of the turns at a depth, each apart from those around it."""
         names: Dims = ()
         for outer in range(depth):
             letter = self.list_loops(outer)[0].index.letter
@@ -128,7 +125,6 @@ class Blocks:
         return any(condition for name, turns in names.items() for condition in self.write_conditions(name, turns))
 
     def write_condition(self, name: str, turns: Dims) -> str:
-        """The conditions in one."""
         conditions = self.write_conditions(name, turns)
         return " and ".join(f"({condition})" if len(conditions) > 1 else condition for condition in conditions)
 
@@ -145,7 +141,6 @@ class Blocks:
         return [*reached, *choices]
 
     def write_reached(self, loops: Sequence[list[Loop]], turns: Dims) -> Iterator[str]:
-        """The turns that some loops have, where others at their depth may have more."""
         for depth, (some, turn) in enumerate(zip(loops, turns, strict=True)):
             if (count := self.write_counts(some)) != self.write_counts(self.list_loops(depth)):
                 yield f"{turn} < {count}"
@@ -156,7 +151,6 @@ class Blocks:
         return [[pair for pair in choices if self.is_number(pair[0])] for choices in around]
 
     def is_number(self, condition: Expression) -> bool:
-        """Is a condition known in each turn?"""
         try:
             self.context.legend.number(condition, dict.fromkeys(_find_letters(condition), 0))
         except EinformerError:
@@ -169,7 +163,6 @@ class Blocks:
         return text if holds else f"not ({text})"
 
     def name(self, depth: int) -> str:
-        """The class that holds the weights of one turn."""
         layer = self.context.layer.name
         return self.context.reserve_name("block", f"{layer} {depth}", layer + "Block" * depth)
 
@@ -338,24 +331,20 @@ class Class:
                 yield from [""] * (body is not forward)
 
     def write_constructor(self) -> str:
-        """The constructor of the class; the model from the sizes of the target, if it is given none."""
         default = " = Config()" * (self.layer.name == self.file.name)
         config = [f"config: Config{default}"] * ("config" in self.file.passed[self.layer.name])
         return f"{', '.join(['self', *config, *(f'{size}: int' for size in self.own)])}) -> None"
 
     @property
     def is_function(self) -> bool:
-        """Is it a function, for it has no weights?"""
         return not self.layer.weights and self.layer.name != self.file.name
 
     @property
     def name(self) -> str:
-        """Its name in the file."""
         name = self.layer.name
         return self.context.reserve_name("layer", name, name_function(name) if self.is_function else name)
 
     def write_check(self, indent: str) -> Iterator[str]:
-        """The line by which every call is checked."""
         if self.file.style.check:
             yield f"{indent}@jaxtyped(typechecker=beartype)"
 
@@ -371,7 +360,6 @@ class Class:
         yield from textwrap.wrap(f'"""{escape_prose(text)}"""', WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
 
     def write_weights(self) -> Iterator[str]:
-        """The lines that make parameters and buffers, and the table of the weights in each parameter."""
         self.making = replace(self.making, needs={}, settings="") if self.packings else self.making
         lines = [self.write_weight(weight, packing) for weight, packing in self.parameters()]
         entries = [f"{INDENT}{self.write_entry(packing)}," for packing in self.packings]
@@ -388,7 +376,6 @@ class Class:
                 yield weight, packing
 
     def write_weight(self, weight: Weight, packing: Packing | None) -> str:
-        """The line of a parameter, or of a buffer."""
         shape = self.write_shape(weight) or "()"
         if packing is not None:
             rows = _add_sizes([" * ".join(map(self.making.read_constant, part.rows)) for part in packing.parts])
@@ -445,7 +432,6 @@ class Class:
     # ---------------------------------------------------------------------------------------------------- forward
 
     def write_signature(self) -> str:
-        """The inputs and the output, annotated."""
         parts = []
         for formal in self.layer.formals:
             kind = "Int" if formal.name in self.integers else "Num" if formal.name in self.whole.either else "Float"
@@ -482,7 +468,6 @@ class Class:
         return [*write_heads(self.context, self.body, self.emitter.define_scalar), *self.body]
 
     def name_callee(self, call: Call) -> str:
-        """A function, or the module of an instance."""
         if self.has_module(call):
             return f"{name_block(call.turns, self.layer)}.{key(call.instance)}"
         return self.context.reserve_name("layer", call.function, name_function(call.function))
@@ -497,19 +482,15 @@ class Class:
         return [*turns, *config, *self.list_cache_arguments(call), *trained]
 
     def list_cache_arguments(self, call: Call) -> Sequence[str]:
-        """The arguments of a call for a cache, where there is one."""
         return ()
 
     def has_module(self, call: Call) -> bool:
-        """Has the layer that is called weights of its own?"""
         return bool(call.instance and self.layers[call.function].weights)
 
     def write_turning(self, turns: Turns) -> str:
-        """The iteration of a loop."""
         return self.blocks.write_turning(turns.loop, self.context)
 
     def write_comment(self, line: Line, indent: str) -> str:
-        """The equation of a line as its author wrote it."""
         assert line.equation is not None
         return Comment.of(line.equation, indent)
 

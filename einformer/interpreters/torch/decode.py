@@ -78,11 +78,9 @@ class CachedFile(EmittedFile):
     keeping: frozenset[str] = frozenset()  # those that need their path in it too
 
     def make_class(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
-        """A layer whose forward takes a cache."""
         return CachedClass(self, layer, layers)
 
     def first(self) -> Iterator[str]:
-        """The kept tensors, and the class that keeps them."""
         yield "\n".join(self.write_table())
         yield TEXT.rstrip()
 
@@ -144,7 +142,6 @@ class CachedContext(Context):
 
     @property
     def count(self) -> str:
-        """The name of the number of new positions."""
         size = self.legend.axes[self.time].size
         return size.name if isinstance(size, Name) else "fresh"
 
@@ -196,7 +193,6 @@ class CachedEmitter(KernelEmitter):
                 yield from super().line(line)
 
     def find_lying(self, value: Value) -> Variable:
-        """The variable in which a value lies."""
         place = self.find_place(value)
         assert place is not None
         return place
@@ -215,7 +211,6 @@ class CachedEmitter(KernelEmitter):
         return name + "_" * ((stem, frozenset(letters)) in tensors)
 
     def code_kept(self, e: Keep) -> tuple[str, tuple[Label, ...]]:
-        """A tensor at other positions, and how it lies."""
         place, (own, other) = self.find_lying(e.argument), e.letters
         method = "keep" if axis_of(other) == self.context.time else "keep_earlier"
         text = f"cache.{method}({write_path(e.path)}, {place.name}, {place.labels.index((own,))}{self.row(place.labels)})"
@@ -234,7 +229,6 @@ class CachedEmitter(KernelEmitter):
         return super().code(value, wanted)
 
     def code_rewritten(self, value: Value, wanted: Dims | None) -> Fragment:
-        """The code of an operation of decoding."""
         match value.operation:
             case Positions(letter, step):
                 return self.code_numbers(letter, step)
@@ -265,7 +259,6 @@ class CachedEmitter(KernelEmitter):
         return Fragment(turn or name, self.context.rows + (letter,) * (not step), "integer")
 
     def name_numbers(self, letter: str) -> str:
-        """The variable of the numbers of an index."""
         own = self.context.spell(letter)
         return self.avoid_tensors(f"{own}_{''.join(map(self.context.spell, self.context.rows))}{own}")
 
@@ -289,12 +282,10 @@ class CachedEmitter(KernelEmitter):
                 return super().place(slot, wanted)
 
     def is_token(self, value: Value) -> bool:
-        """Is it an input that was checked to lie inside what it selects from, or what is kept of one?"""
         e = value.operation
         return self.is_token(e.argument) if isinstance(e, Keep | Asked) else super().is_token(value)
 
     def want(self, value: Value, axes: Axes) -> None:
-        """A kept tensor lies as it lay when it was new."""
         if isinstance(value.operation, Keep):
             own, other = value.operation.letters
             self.want(value.operation.argument, tuple(own if letter == other else letter for letter in axes))
@@ -306,11 +297,9 @@ class CachedEmitter(KernelEmitter):
         return f"attn_mask=cache.make_mask({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
 
     def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
-        """The last steps, if there were any."""
         return f"cache.list_steps({write_path(recur.path)}, {zeros}, {axis})" if isinstance(recur, Resume) else zeros
 
     def finish_step(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
-        """One step, zero at padding."""
         return f"cache.zero_step({step}, step{self.row(labels)})" if isinstance(recur, Resume) else step
 
 
@@ -353,7 +342,6 @@ class CachedClass(Class):
         return [*self.heads(), *lines]
 
     def list_cache_arguments(self, call: op.Call) -> Sequence[str]:
-        """The cache, and the path of the call in it."""
         path = [write_path(call.path)] * (call.function in self.file.keeping)
         return ["cache", *path] if call.function in self.file.counting else ()
 
@@ -385,7 +373,6 @@ class CachedClass(Class):
 
     @property
     def visibly(self) -> list[Entry[int]]:
-        """The tensors that this layer keeps of all visible positions."""
         return [entry for entry in self.file.kept if entry.layer == self.layer.name and entry.kind == "visible"]
 
     def count_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> str:
@@ -401,11 +388,9 @@ class CachedClass(Class):
         return f'cache.count_visible("{everything or (windows[-1][1] if windows else "")}")'
 
     def write_narrowed(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[str]:
-        """The lines for arguments over more positions than are kept here."""
         yield from (f"{name} = cache.narrow({name}, {axis}, seen)" for name, axis in self.find_visible(names))
 
     def find_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> Iterator[tuple[str, int]]:
-        """The inputs over visible positions, and on which axis those lie."""
         for name, labels in names:
             for axis, label in enumerate(labels):
                 if len(label) == 1 and axis_of(label[0]) == self.time != label[0]:

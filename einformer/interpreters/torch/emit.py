@@ -137,7 +137,6 @@ class Emitter:
     steps: dict[Value, tuple[str, int, int]] = field(default_factory=dict)  # of recurrences: steps, their axis, how far back
 
     def body(self) -> Iterator[str]:
-        """The lines of the forward."""
         for line in self.function.inputs:
             self.store(line)
         for line in self.function.weights:
@@ -154,7 +153,6 @@ class Emitter:
             yield f"return {self.text(self.function.output)}"
 
     def lines(self, lines: tuple[Line | Turns, ...], indent: str) -> Iterator[str]:
-        """The lines of equations and loops."""
         for line in lines:
             if isinstance(line, Turns):
                 yield from self.loop(line, indent)
@@ -173,7 +171,6 @@ class Emitter:
         self.store(line)
 
     def loop(self, turns: Turns, indent: str) -> Iterator[str]:
-        """A loop, whose variables have the same names in each turn."""
         places = {
             carried.name: self.find_place_named(carried.name, carried.before)
             for carried in turns.carried
@@ -190,11 +187,9 @@ class Emitter:
         del self.turns[turns.letter]
 
     def find_place_named(self, name: str, value: Value) -> Variable:
-        """Where a value lies under a name: other names may stand for it too."""
         return next(place for place in self.stored[value] if place.name == self.names[name])
 
     def enter(self, carried: Carried, before: Value, place: Variable) -> Iterator[str]:
-        """The start of the first turn, of the kind that all turns have."""
         yield from self.reassign(place.name, replace(self.code(before), text=place.name), carried.within.kind)
         self.stored[carried.within] = [place]
 
@@ -207,7 +202,6 @@ class Emitter:
         self.stored[carried.after] = [place or self.find_place_named(carried.name, carried.last)]
 
     def reassign(self, name: str, code: Fragment, kind: Kind) -> Iterator[str]:
-        """A variable that gets another value, or one of another kind."""
         settled = self.context.fill(code, (), kind) if code.plain else self.context.cast(code, kind)
         if settled.text != name:
             yield f"{name} = {settled.text}"
@@ -221,31 +215,25 @@ class Emitter:
         return self.names[line.name]
 
     def choose_name(self, line: Line) -> str:
-        """The name of the value of a line."""
         return self.context.name_variable(line.name, join_labels(line.labels))
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
-        """The value of a line lies in a variable now, and nothing else does."""
         self.lay(line.value, Variable(self.name(line), line.labels, kind))
 
     def lay(self, value: Value, place: Variable) -> None:
-        """A value lies in a variable now, and nothing else does."""
         for others in self.stored.values():
             others[:] = [other for other in others if other.name != place.name]
         self.stored.setdefault(value, []).append(place)
 
     def find_place(self, value: Value) -> Variable | None:
-        """The variable in which a value lies, with an axis for each letter if there is one."""
         places = reversed(self.stored.get(value, []))
         return min(places, key=lambda each: sum(len(label) > 1 for label in each.labels), default=None)
 
     def text(self, line: Line) -> str:
-        """The value of a line as it lies: an axis for each label."""
         code = self.code(line.value, join_labels(line.labels))
         return code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
 
     def write_grouped(self, code: Fragment, labels: Sequence[Label]) -> str:
-        """The text of a value with an axis for each label."""
         return self.merge_groups(code, labels).text
 
     def merge_groups(self, code: Fragment, labels: Sequence[Label]) -> Fragment:
@@ -303,7 +291,6 @@ class Emitter:
                 assert_never(value.operation)
 
     def code_rewritten(self, value: Value, wanted: Dims | None) -> Fragment:
-        """The code of an operation that a rewrite puts in the place of others."""
         code = code_exchange(self, value, wanted)
         assert code is not None, f"{value.operation} is none of this plan"
         return code
@@ -319,11 +306,9 @@ class Emitter:
         return f"{self.shell.name_callee(e)}({', '.join([*texts, *self.shell.list_extras(e)])})"
 
     def settle(self, code: Fragment, kind: Kind) -> Fragment:
-        """Whole numbers where they select, else numbers of the dtype of the model."""
         return _make_index(code) if kind == "integer" else self.context.cast(code, kind)
 
     def code_constant(self, number: int | float | str) -> Fragment:
-        """A number, a size, a scalar, π."""
         if not isinstance(number, str):
             text = ("math.inf" if number > 0 else "-math.inf") if math.isinf(number) else repr(number)
             return Fragment(text, (), "number" if isinstance(number, float) else "integer", ATOM if number >= 0 else PRODUCT)
@@ -338,11 +323,9 @@ class Emitter:
         return Fragment(self.context.read_scalar(self.context.reserve_name("scalar", number, key(number))), (), "number")
 
     def read(self, value: Value) -> None:
-        """A scalar with indices is a line of the head, at all their numbers."""
         self.context.needs |= {f"scalar {line.name}": None for line in self.function.scalars if line.value is value}
 
     def define_scalar(self, name: str) -> str:
-        """The line of a scalar with indices, at all their numbers."""
         line = next(line for line in self.function.scalars if line.name == name)
         letters, places = join_labels(line.labels), self.stored.pop(line.value)
         match line.value.operation:
@@ -369,15 +352,14 @@ class Emitter:
         return self.context.add(codes, wanted, ["-" if negative else "+" for negative in minus])
 
     def product(self, factors: Sequence[Value], wanted: Dims | None) -> Fragment:
-        """Factors, a leading -1 as a minus."""
         if factors[0].operation == op.Constant(-1):
             rest = self.product(factors[1:], wanted) if len(factors) > 2 else self.code(factors[1], wanted)
             return replace(rest, text=f"-{rest.at(PRODUCT)}", level=PRODUCT)
         codes = [self.code(factor, wanted) for factor in factors]
         return multiply([self.context.cast(code, combine_kinds(codes)) for code in codes], wanted)
 
+    # `base ** exponent`.
     def power(self, base: Value, exponent: Value, wanted: Dims | None) -> Fragment:
-        """`base ** exponent`."""
         times = exponent.operation.value if isinstance(exponent.operation, op.Constant) else None
         left, right = self.code(base, wanted), self.code(exponent, wanted)
         left = left if isinstance(times, int) and times >= 0 else self.context.shield(left)
@@ -387,7 +369,6 @@ class Emitter:
         return Fragment(text, dims, kind, POWER)
 
     def map(self, name: str, arguments: Sequence[Value], wanted: Dims | None) -> Fragment:
-        """Arithmetic, a choice, or a function of the table."""
         match name, arguments:
             case "+", terms:
                 return self.sum(terms, wanted)
@@ -403,7 +384,6 @@ class Emitter:
                 return self.call_function(row_of(name, False), [self.code(argument, wanted) for argument in arguments], wanted)
 
     def call_function(self, row: Primitive, arguments: list[Fragment], wanted: Dims | None) -> Fragment:
-        """A function of the table."""
         if row.infix:
             return code_infix(self.context, row, arguments, wanted)
         if row.name in ("min", "max"):
@@ -454,7 +434,6 @@ class Emitter:
     # ----------------------------------------------------------------------------------------------- views, gathers
 
     def write_whole(self, value: Value, labels: tuple[Label, ...]) -> str:
-        """A value with an axis for each label: its variable, where one lies so."""
         self.read(value)
         place = next((stored for stored in self.stored.get(value, ()) if stored.labels == labels), None)
         return place.name if place else self.merge_groups(self.code(value), labels).at(ATOM)
@@ -472,7 +451,6 @@ class Emitter:
         return Fragment(code, dims, kind)
 
     def renames(self, old: Sequence[Label], new: Sequence[Label]) -> bool:
-        """Has each axis another letter, and no more?"""
         pairs = zip(old, new, strict=True)
         return all(len(a) == len(b) == 1 and not self.is_bounded(b[0], a[0]) for a, b in pairs)
 
@@ -504,7 +482,6 @@ class Emitter:
         return code
 
     def is_own(self, slot: op.Slot) -> bool:
-        """Is an axis read along its whole length?"""
         number, label = slot.number.operation, slot.label
         return isinstance(number, op.Iota) and len(label) == 1 and not self.is_bounded(number.letter, label[0])
 
@@ -569,11 +546,9 @@ class Emitter:
         yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
 
     def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
-        """The state before the first step: zeros."""
         return zeros
 
     def finish_step(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
-        """One step."""
         return step
 
     def step(self, e: op.Gather) -> tuple[list[op.Slot], str]:

@@ -39,11 +39,9 @@ class Fragment:
 
     @property
     def plain(self) -> bool:
-        """Is it a number of Python, not a tensor?"""
         return not self.dims and self.kind != "tensor"
 
     def become(self, text: str) -> Fragment:
-        """What a call makes of it, with its axes and its kind."""
         return replace(self, text=text, level=ATOM)
 
     def at(self, level: int) -> str:
@@ -150,7 +148,6 @@ class Context:
     named: bool = False  # has what stands in a turn of a loop a path with its number?
 
     def reserve_name(self, kind: str, name: str, wanted: str) -> str:
-        """The name in the file of a scalar, a layer or a block."""
         return self.names.setdefault((kind, name), wanted)
 
     def name_variable(self, name: str, letters: Iterable[str]) -> str:
@@ -158,17 +155,14 @@ class Context:
         return f"{key(name)}_{''.join(map(self.spell, letters))}"
 
     def name_tensor(self, tensor: Tensor | Name) -> str:
-        """The variable of an input or an output."""
         return self.name_variable(tensor.name, slot_letters(tensor))
 
     def read_scalar(self, name: str) -> str:
-        """A scalar, or a list of them, of the config."""
         if not self.settings:
             self.needs[f"config {name}"] = None
         return self.settings + name
 
     def size(self, letter: str) -> str:
-        """How many numbers an index runs through, as Python says it."""
         if letter in self.windows:
             self.helpers |= {"MESH": None, "near": None}
             return f"len(near({self.write_window(letter)}))"
@@ -223,7 +217,6 @@ class Context:
         return code.become(f"draw_apart(lambda: {code.text}, self.training{listed})")
 
     def count_turns(self, loop: Loop) -> int:
-        """How often a loop turns."""
         return int(self.legend.number(loop.count))
 
     def add(self, codes: list[Fragment], wanted: Dims | None = None, signs: Sequence[str] = ()) -> Fragment:
@@ -234,8 +227,8 @@ class Context:
             text += f" {signs[k] if signs else '+'} {align(self.cast(code, kind), dims, PRODUCT)}"
         return Fragment(text, dims, kind, SUM)
 
+    # `top / bottom`.
     def divide(self, top: Fragment, bottom: Fragment, wanted: Dims | None) -> Fragment:
-        """`top / bottom`."""
         bottom = self.shield(bottom)
         kind: Kind = "tensor" if "tensor" in (top.kind, bottom.kind) else "number"
         dims = order_dims([top.dims, bottom.dims], wanted)
@@ -275,7 +268,6 @@ class Context:
         return Fragment(f"torch.full(({sizes}), {code.text}, {options})", dims, kind)
 
     def sum_over(self, code: Fragment, letters: set[str]) -> Fragment:
-        """The sum over some of the axes."""
         code = code if set(code.dims) - letters else self.cast(code, "tensor")
         axes = [str(number_axis(k, len(code.dims))) for k, dim in enumerate(code.dims) if dim in letters]
         rest = tuple(dim for dim in code.dims if dim not in letters)

@@ -250,7 +250,6 @@ class Decodes:
             raise refuse_layer(layer)
 
     def _join(self, tokens: Tensor, source: Sequence[Tensor]) -> list[Tensor]:
-        """The inputs in the order of the model."""
         timed = find_timed(self._layer())
         return [*source[:timed], tokens, *source[timed:]]
 

@@ -275,13 +275,9 @@ class Emits(Protocol):
 
     context: Context
 
-    def code(self, value: Value, wanted: Dims | None = None) -> Fragment:
-        """The code of a value."""
-        ...
+    def code(self, value: Value, wanted: Dims | None = None) -> Fragment: ...
 
-    def is_token(self, value: Value) -> bool:
-        """Is it an input that was checked to lie inside what it selects from?"""
-        ...
+    def is_token(self, value: Value) -> bool: ...
 
 
 def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment | None:
@@ -318,14 +314,12 @@ def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment
 
 
 def _check_inside(code: Fragment, size: int, context: Context) -> Fragment:
-    """Numbers of a slot, which are looked at when it runs."""
     context.helpers["inside"] = None
     number = code.text if code.kind == "integer" else f"{code.at(ATOM)}.long()"
     return Fragment(f"inside({', '.join([number, str(size), *list_conditions(context, code)])})", code.dims, "integer")
 
 
 def _code_call(operation: Collective, code: Fragment, mesh: str, helpers: dict[str, None], near: str) -> Fragment:
-    """The call of a collective."""
     name, renamed = type(operation).__name__, dict(zip(*_find_letters(operation), strict=True))
     more = "".join(f", {code.dims.index(old)}{near}" for old in renamed)
     dims = tuple(renamed.get(dim, dim) for dim in code.dims)

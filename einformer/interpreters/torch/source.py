@@ -208,7 +208,6 @@ class EmittedFile:
             self.turned = dict(self.find_turned())
 
     def find_windows(self, name: str) -> dict[str, Window]:
-        """The windows of the indices that a function has, by their letters."""
         letters = {letter for value in walk_values(self.functions[name]) for letter in value.axes} if self.windows else ()
         return {letter: window for letter, window in self.windows.items() if letter in letters}
 
@@ -229,7 +228,6 @@ class EmittedFile:
         return self.whole if self.plan.fast else {}
 
     def text(self) -> str:
-        """The whole file."""
         return self.compose()[0]
 
     def find_places(self) -> dict[Span, tuple[int, str]]:
@@ -255,7 +253,6 @@ class EmittedFile:
         return self.compose_once(romanise(text)) if self.style.ascii else (text, classes)
 
     def find_clashes(self, text: str) -> Iterator[tuple[str, str]]:
-        """The scalars, layers and blocks whose names something else in the file has, or Python."""
         yield from (named for named, called in self.names.items() if keyword.iskeyword(called) or hasattr(builtins, called))
         bound = _count_bound(text)
         yield from (named for named, called in self.names.items() if bound[called] > 1)
@@ -322,16 +319,13 @@ class EmittedFile:
         return not named and not counted and all(self.legend.axis_of_size(size) for size in varied)
 
     def find_front(self, first: Layer, other: Layer) -> frozenset[str]:
-        """The letters that the text of a layer does not name, where two that it is called with have not as many."""
         ours, theirs = (slot_letters(layer.formals[0]) for layer in (first, other))
         return frozenset(ours[: len(ours) - self.ranks[first.span]] if len(ours) != len(theirs) else ())
 
     def make_class(self, layer: Layer, layers: Mapping[str, Layer]) -> Class:
-        """A layer as this file has it."""
         return Class(self, layer, layers)
 
     def first(self) -> Iterator[str]:
-        """The lines before the classes."""
         return iter(())
 
     def doc(self) -> Iterator[str]:
@@ -398,7 +392,6 @@ class EmittedFile:
         return self.legend.length(letter) if not others and self.legend.is_bound(letter) else 0
 
     def spell(self, letter: str) -> str:
-        """The letter of Python for an index."""
         return self.letters.get(letter, letter)
 
 
