@@ -10,6 +10,7 @@ import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import assert_type
@@ -172,6 +173,11 @@ def test_a_precision_is_a_name_of_memory_or_a_dtype(method: str) -> None:
     assert count["float16"] != count["float32"]
     with pytest.raises(einformer.EinformerError, match="E605"):
         getattr(gpt2, method)(precision="int3", B=1, S=4)
+
+
+def test_each_file_has_a_name_of_its_own() -> None:
+    stems = Counter(path.stem for path in (ROOT / "einformer").rglob("*.py") if path.stem != "__init__")
+    assert not [stem for stem, count in stems.items() if count > 1]
 
 
 def test_data_of_the_package_names_no_test() -> None:

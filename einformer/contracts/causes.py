@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 from typing import Any
 
-from einformer.contracts.scopes import Bound
+from einformer.contracts.scopes import BoundSize
 from einformer.contracts.syntax import Array, Dimension
 from einformer.language.tree import Name
 
 Shape = tuple[Any, ...]
 
 
-def find_cause(array: Array, wanted: Shape, shape: Shape, sizes: Mapping[str, Bound], place: str) -> tuple[str, str]:
+def find_cause(array: Array, wanted: Shape, shape: Shape, sizes: Mapping[str, BoundSize], place: str) -> tuple[str, str]:
     """Returns the likely cause and a fix, or empty strings if no slip explains the shape."""
     if array.open:
         return "", ""
@@ -85,7 +85,7 @@ _SLIPS: tuple[Callable[[tuple[Dimension, ...], Shape, Shape, str], Iterator[tupl
 
 # One axis has the size of another letter, or of another index over the same axis.
 def _explain_swapped_sizes(
-    axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, sizes: Mapping[str, Bound]
+    axes: tuple[Dimension, ...], wanted: Shape, shape: Shape, sizes: Mapping[str, BoundSize]
 ) -> Iterator[tuple[str, str]]:
     for axis, _, length in _find_different_axis(axes, wanted, shape):
         if "'" in axis.written:

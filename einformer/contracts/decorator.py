@@ -17,7 +17,7 @@ import torch
 from einformer.contracts import switch
 from einformer.contracts.comparisons import SHARED, FactoryText, write
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import OWN, USED, Bound, block, clashes, find_caller, keep, merge, spell_place
+from einformer.contracts.scopes import OWN, USED, BoundSize, block, clashes, find_caller, keep, merge, spell_place
 from einformer.contracts.signature import find_lasting_sizes, find_owner, find_parameters, match_items, spell_contract
 from einformer.contracts.syntax import Contract, Item
 from einformer.contracts.violations import ARRAYS, MISSING, Checker, attribute, is_scalar
@@ -101,7 +101,7 @@ class Agreement:
         checker.see(self.contract.result, result, "result")
         checker.settle(last=True)
 
-    def own(self, given: Mapping[str, Any]) -> Mapping[str, Bound]:
+    def own(self, given: Mapping[str, Any]) -> Mapping[str, BoundSize]:
         """Returns the sizes of the object of a method."""
         return getattr(given.get(self.owner), "__dict__", {}).get(OWN, {}) if self.owner else {}
 
@@ -142,7 +142,7 @@ class Agreement:
             bound = signature.bind(this, *arguments, **named)
             bound.apply_defaults()
             where = f"{type(this).__name__}, made at {find_caller()}"
-            keep(this, {size: Bound(bound.arguments[name], where) for size, name in names.items()})
+            keep(this, {size: BoundSize(bound.arguments[name], where) for size, name in names.items()})
 
         return initialise
 

@@ -8,14 +8,16 @@ from dataclasses import replace
 from torch import nn
 
 from einformer.contracts.reader import name_size
-from einformer.contracts.scopes import Bound
+from einformer.contracts.scopes import BoundSize
 from einformer.errors import EinformerError
 from einformer.language.printer import show
 from einformer.language.tree import Axis, Index, Layer, Name, Spec, Tensor, Weight
 from einformer.objects import Model, Specification
 
 
-def derive(model: nn.Module, given: Specification | Model, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Bound]]:
+def derive(
+    model: nn.Module, given: Specification | Model, names: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, BoundSize]]:
     """Returns contracts by the paths of modules and weights, and the sizes that are bound.
 
     A layer is at the path in `names`, or wherever a class has its name. A layer with an index in its head, `RMSNorm_d`, has
@@ -71,9 +73,9 @@ def _write_legend(spec: Spec) -> str:
 
 
 # Each size with its origin: `d: D (gpt2.ein:5), here 768 (config.json)`.
-def _bind_sizes(model: Model) -> dict[str, Bound]:
+def _bind_sizes(model: Model) -> dict[str, BoundSize]:
     return {
-        axis.size.name: Bound(length, model.legend.describe(axis.letter))
+        axis.size.name: BoundSize(length, model.legend.describe(axis.letter))
         for axis in model.legend.axes.values()
         if isinstance(axis.size, Name) and (length := _find_length(model, axis)) is not None
     }

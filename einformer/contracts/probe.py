@@ -10,7 +10,7 @@ import torch
 
 from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import Bound, block, check_distinct, check_sizes, find_caller, merge
+from einformer.contracts.scopes import BoundSize, block, check_distinct, check_sizes, find_caller, merge
 from einformer.contracts.signature import match_items, spell_contract
 from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, ScalarValue, Several, Size
 from einformer.contracts.violations import Checker, evaluate
@@ -78,11 +78,13 @@ def _is_left_out(item: Item, whole: bool) -> bool:
 
 
 # The first primes that are not a size yet.
-def _assign_primes(contract: Contract, known: Mapping[str, Bound]) -> dict[str, Bound]:
+def _assign_primes(contract: Contract, known: Mapping[str, BoundSize]) -> dict[str, BoundSize]:
     free = (prime for prime in PRIMES if prime not in [bound.size for bound in known.values()])
     items = [*contract.arguments, *([contract.result] if contract.result else [])]
     names = dict.fromkeys(name for item in items for name in _find_sizes(item) if name not in known)
-    return {name: Bound((next(free),) if name == REST.name else next(free), "ein.contracts.probe, a prime") for name in names}
+    return {
+        name: BoundSize((next(free),) if name == REST.name else next(free), "ein.contracts.probe, a prime") for name in names
+    }
 
 
 def _find_sizes(item: Item) -> Iterator[str]:
@@ -102,7 +104,7 @@ def _find_sizes(item: Item) -> Iterator[str]:
             assert_never(item.value)
 
 
-def _make_value(item: Item, known: Mapping[str, Bound]) -> Any:
+def _make_value(item: Item, known: Mapping[str, BoundSize]) -> Any:
     match item.value:
         case Array():
             return _make_tensor(item.value, known)
@@ -123,7 +125,7 @@ def _make_value(item: Item, known: Mapping[str, Bound]) -> Any:
 
 
 # Whole numbers are 0 and 1, which every table has.
-def _make_tensor(array: Array, known: Mapping[str, Bound]) -> torch.Tensor:
+def _make_tensor(array: Array, known: Mapping[str, BoundSize]) -> torch.Tensor:
     sizes = [evaluate(axis.size, known) for axis in array.axes]
     shape = [int(n) for size in sizes for n in (size if isinstance(size, tuple) else (size,))]
     allowed = dtypes(array.words)

@@ -23,14 +23,14 @@ _OURS = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundSize:
     """A size, for `...` a tuple of sizes, with its origin."""
 
     size: Any
     where: str
 
 
-_BLOCK: ContextVar[Mapping[str, Bound]] = ContextVar("einformer.sizes", default=MappingProxyType({}))
+_BLOCK: ContextVar[Mapping[str, BoundSize]] = ContextVar("einformer.sizes", default=MappingProxyType({}))
 block = _BLOCK.get
 
 
@@ -43,7 +43,7 @@ def sizes(**given: int) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _open_scope(given: dict[str, Bound]) -> Iterator[None]:
+def _open_scope(given: dict[str, BoundSize]) -> Iterator[None]:
     token = _BLOCK.set(merge(block(), given))
     USED[:] = [True]
     try:
@@ -60,21 +60,21 @@ def bind(owner: object, /, **given: int) -> None:
     keep(owner, check_sizes(given, f"{type(owner).__name__}, bound at {find_caller()}"))
 
 
-def find_sizes(owner: object) -> Mapping[str, Bound]:
+def find_sizes(owner: object) -> Mapping[str, BoundSize]:
     """Returns the sizes that an object keeps, and asks nothing of the object."""
     try:
-        sizes: Mapping[str, Bound] = object.__getattribute__(owner, "__dict__").get(OWN, {})
+        sizes: Mapping[str, BoundSize] = object.__getattribute__(owner, "__dict__").get(OWN, {})
     except AttributeError:
         return {}
     return sizes
 
 
-def keep(owner: object, given: dict[str, Bound]) -> None:
+def keep(owner: object, given: dict[str, BoundSize]) -> None:
     """Binds sizes with known origins for an object."""
     vars(owner)[OWN] = merge(vars(owner).get(OWN, {}), given)
 
 
-def merge(known: Mapping[str, Bound], given: Mapping[str, Bound]) -> dict[str, Bound]:
+def merge(known: Mapping[str, BoundSize], given: Mapping[str, BoundSize]) -> dict[str, BoundSize]:
     """Merges sizes, which must agree."""
     for name in known.keys() & given.keys():
         if known[name].size != given[name].size:
@@ -83,7 +83,7 @@ def merge(known: Mapping[str, Bound], given: Mapping[str, Bound]) -> dict[str, B
     return {**known, **given}
 
 
-def check_distinct(known: Mapping[str, Bound]) -> None:
+def check_distinct(known: Mapping[str, BoundSize]) -> None:
     """Raises E728 if two letters have one size: a run with equal sizes proves less."""
     for (name, bound), (other, again) in combinations(known.items(), 2):
         if bound.size == again.size:
@@ -93,7 +93,7 @@ def check_distinct(known: Mapping[str, Bound]) -> None:
             )
 
 
-def clashes(known: Mapping[str, Bound], actual: Mapping[str, int]) -> bool:
+def clashes(known: Mapping[str, BoundSize], actual: Mapping[str, int]) -> bool:
     """Returns whether a size of a call differs from a known size."""
     for name, bound in known.items():  # noqa: SIM110  Dynamo follows a loop
         if actual.get(name, bound.size) != bound.size:
@@ -116,11 +116,11 @@ def spell_place(file: str, line: int) -> str:
     return "the prompt" if file.startswith("<") else f"{Path(file).name}:{line}"
 
 
-def check_sizes(given: Mapping[str, int], where: str) -> dict[str, Bound]:
+def check_sizes(given: Mapping[str, int], where: str) -> dict[str, BoundSize]:
     """Checks named sizes and adds their origin."""
     for name, size in given.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise fail("E604", f"`{name}` is {size!r}, and no size", fix="a whole number")
         if not name[0].isupper():
             raise fail("E726", f"`{name}` is not a size", fix=f"`{name.upper()}`, the size of the axis `{name}`")
-    return {name: Bound(size, where) for name, size in given.items()}
+    return {name: BoundSize(size, where) for name, size in given.items()}

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from einformer.contracts.causes import find_cause
 from einformer.contracts.dtypes import device, dtypes
-from einformer.contracts.scopes import Bound
+from einformer.contracts.scopes import BoundSize
 from einformer.contracts.syntax import REST, Anything, Array, Dimension, Each, Fields, Item, ScalarValue, Several, Size
 from einformer.errors import EinformerError, Span, fail
 from einformer.language.printer import show
@@ -50,7 +50,7 @@ class _Axis:
 class Checker:
     """A binding of sizes. Values are checked one after the other, and the first that does not fit raises."""
 
-    def __init__(self, known: Mapping[str, Bound]) -> None:
+    def __init__(self, known: Mapping[str, BoundSize]) -> None:
         self.sizes = dict(known)
         self.later: list[_Axis] = []
 
@@ -98,7 +98,7 @@ class Checker:
         """Checks a whole number that is a size, or binds the size."""
         if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
             raise _report_kind(size, ("int",), value, place)
-        bound = self.sizes.setdefault(size.name, Bound(value, f"`{place}`"))
+        bound = self.sizes.setdefault(size.name, BoundSize(value, f"`{place}`"))
         if bound.size != value:
             facts = [f"`{size.name}` = {bound.size} by {bound.where}"]
             raise fail("E720", f"`{place}` is {value}, not {bound.size}", size.span, facts)
@@ -113,7 +113,7 @@ class Checker:
             raise self.report_shape(array, array.span, value, place)
         for axis, number, length in align(array, value.shape):
             if isinstance(axis.size, Name):
-                bound = self.sizes.setdefault(axis.size.name, Bound(length, f"`{place}.shape{_spell_index(number)}`"))
+                bound = self.sizes.setdefault(axis.size.name, BoundSize(length, f"`{place}.shape{_spell_index(number)}`"))
                 if bound.size != length:
                     raise self.report_shape(array, axis.span, value, place)
             else:
@@ -151,7 +151,7 @@ class Checker:
             if not rest or length % rest:
                 raise self.report_shape(pending.array, pending.axis.span, pending.tensor, pending.place)
             where = f"`{pending.place}.shape{_spell_index(pending.number)}`, which is `{pending.axis.written}`"
-            self.sizes[missing[0]] = Bound(length // rest, where)
+            self.sizes[missing[0]] = BoundSize(length // rest, where)
         else:
             self.later.append(pending)
 
@@ -217,7 +217,7 @@ def attribute(value: Any, key: str, default: Any = MISSING) -> Any:
     return value.get(key, default) if isinstance(value, Mapping) else getattr(value, key, default)
 
 
-def evaluate(size: Expression, sizes: Mapping[str, Bound]) -> Any:
+def evaluate(size: Expression, sizes: Mapping[str, BoundSize]) -> Any:
     """Computes a formula of known sizes."""
     match size:
         case Name():
@@ -234,7 +234,7 @@ def evaluate(size: Expression, sizes: Mapping[str, Bound]) -> Any:
     raise AssertionError(show(size))
 
 
-def _evaluate_known(axis: Dimension, sizes: Mapping[str, Bound]) -> Any:
+def _evaluate_known(axis: Dimension, sizes: Mapping[str, BoundSize]) -> Any:
     if all(e.name in sizes for e in subexpressions(axis.size) if isinstance(e, Name)):
         return evaluate(axis.size, sizes)
     return None

@@ -20,7 +20,7 @@ from torch import nn
 from einformer.contracts import switch
 from einformer.contracts.derived import derive
 from einformer.contracts.reader import read
-from einformer.contracts.scopes import Bound, block, check_distinct, merge
+from einformer.contracts.scopes import BoundSize, block, check_distinct, merge
 from einformer.contracts.signature import match_items
 from einformer.contracts.syntax import REST, Contract, Item
 from einformer.contracts.violations import Checker
@@ -46,7 +46,7 @@ def watch(
     `.remove()`, or with its `with` block. Raises EinformerError at once for the names and for parameters (E727, E720 …),
     and during a run for modules.
     """
-    bound_sizes: Mapping[str, Bound] = {}
+    bound_sizes: Mapping[str, BoundSize] = {}
     if not isinstance(contracts, Mapping):
         contracts, bound_sizes = derive(model, contracts, names or {})
     watched = Watch(model, dict(bound_sizes), probe)
@@ -60,7 +60,7 @@ class Watch:
     """A watched model: `sizes` hold as long as it is watched, `last` are the sizes of the last run."""
 
     model: nn.Module
-    sizes: dict[str, Bound]
+    sizes: dict[str, BoundSize]
     probe: bool = False
     last: dict[str, Any] = field(default_factory=dict)
     _run: _Run = field(default_factory=lambda: _Run())

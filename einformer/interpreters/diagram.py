@@ -75,7 +75,7 @@ _FORMULAS = _Formulas()
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class GraphNode:
     """A box, a loop, or the place where an arrow passes a row; `x` is where the stream or its middle is."""
 
     kind: str  # of COLOURS, or `end`, `sum`, `way`
@@ -116,19 +116,19 @@ class Node:
 class Arrow:
     """A tensor that one node reads from another, through the rows between; `port` is the node of a loop that it goes to."""
 
-    source: Node
-    target: Node
-    port: Node | None = None
-    ways: list[Node] = field(default_factory=list)
+    source: GraphNode
+    target: GraphNode
+    port: GraphNode | None = None
+    ways: list[GraphNode] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Graph:
     """The nodes of a layer or of a loop, each after those that it reads."""
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[GraphNode] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
-    rows: list[list[Node]] = field(default_factory=list)
+    rows: list[list[GraphNode]] = field(default_factory=list)
 
     @property
     def left(self) -> float:
@@ -167,11 +167,11 @@ class Graph:
 
     def choose_rows(self) -> None:
         """Puts a node below all that it reads; what no input reaches directly above its first reader; outputs last."""
-        sources, targets = defaultdict[Node, list[Node]](list), defaultdict[Node, list[Node]](list)
+        sources, targets = defaultdict[GraphNode, list[GraphNode]](list), defaultdict[GraphNode, list[GraphNode]](list)
         for arrow in self.arrows:
             sources[arrow.target].append(arrow.source)
             targets[arrow.source].append(arrow.target)
-        reached = set[Node]()
+        reached = set[GraphNode]()
         for node in self.nodes:
             node.row = max((source.row + 1 for source in sources[node]), default=0)
             if node.kind == "end" or reached.intersection(sources[node]):
@@ -189,11 +189,11 @@ class Graph:
 
     def pass_rows(self) -> None:
         """Where an arrow passes rows it has a place in each, which the arrows from one node share."""
-        places = dict[tuple[Node, int], Node]()
+        places = dict[tuple[GraphNode, int], GraphNode]()
         for arrow in self.arrows:
             for row in range(arrow.source.row + 1, arrow.target.row):
                 if (arrow.source, row) not in places:
-                    place = places[arrow.source, row] = Node("way", row=row, side=arrow.target.side)
+                    place = places[arrow.source, row] = GraphNode("way", row=row, side=arrow.target.side)
                     self.rows[row].append(place)
                 place = places[arrow.source, row]
                 place.stream |= arrow.source.stream and arrow.target.stream
@@ -201,7 +201,10 @@ class Graph:
 
     def list_neighbours(self) -> tuple[Neighbours, Neighbours]:
         """What each node is joined with in the row above, and in the row below; by how much to the side."""
-        above, below = defaultdict[Node, dict[Node, float]](dict), defaultdict[Node, dict[Node, float]](dict)
+        above, below = (
+            defaultdict[GraphNode, dict[GraphNode, float]](dict),
+            defaultdict[GraphNode, dict[GraphNode, float]](dict),
+        )
         for arrow in self.arrows:
             for upper, under in itertools.pairwise([arrow.source, *arrow.ways, arrow.target]):
                 aside = arrow.port.x if arrow.port and under is arrow.target else 0
@@ -209,10 +212,10 @@ class Graph:
         return above, below
 
 
-Neighbours = Mapping[Node, Mapping[Node, float]]
+Neighbours = Mapping[GraphNode, Mapping[GraphNode, float]]
 
 
-def _order(row: list[Node], neighbours: Neighbours) -> None:
+def _order(row: list[GraphNode], neighbours: Neighbours) -> None:
     """Sorts a row by where its neighbours stand, with the stream in the middle."""
     middle = any(node.stream for node in row)
     places = {node: node.x if neighbours[node] == {} else _average(node, neighbours) for node in row}
@@ -221,7 +224,7 @@ def _order(row: list[Node], neighbours: Neighbours) -> None:
         node.x = place - (len(row) - 1) / 2
 
 
-def _spread(row: list[Node], neighbours: Neighbours) -> None:
+def _spread(row: list[GraphNode], neighbours: Neighbours) -> None:
     """Moves the nodes of a row towards their neighbours, as far as there is room; the stream stays at zero."""
     wanted = [0.0 if node.stream else _average(node, neighbours) for node in row]
     apart = [0.0] + [one.right + other.left + _BESIDE for one, other in itertools.pairwise(row)]
@@ -235,7 +238,7 @@ def _spread(row: list[Node], neighbours: Neighbours) -> None:
         node.x = (right[i] + left[i]) / 2 if middle is None else right[i] if i >= middle else left[i]
 
 
-def _average(node: Node, neighbours: Neighbours) -> float:
+def _average(node: GraphNode, neighbours: Neighbours) -> float:
     places = [other.x + aside for other, aside in neighbours[node].items()]
     return sum(places) / len(places) if places else node.x
 
@@ -249,19 +252,19 @@ class _Reader:
     legend: Legend
     read: Collection[Value]  # the values that an equation reads
     outer: _Reader | None = None
-    frame: Node | None = None  # the loop around, as a node of the outer graph
+    frame: GraphNode | None = None  # the loop around, as a node of the outer graph
     graph: Graph = field(default_factory=Graph)
-    at: dict[Value, Node] = field(default_factory=dict)
+    at: dict[Value, GraphNode] = field(default_factory=dict)
     lines: dict[Value, Line] = field(default_factory=dict)
-    last: dict[str, Node] = field(default_factory=dict)  # of each name
+    last: dict[str, GraphNode] = field(default_factory=dict)  # of each name
     side: int = 1
 
     def read_function(self, function: Function, layer: Layer) -> Graph:
         """The inputs, the equations, the output."""
         for line, formal in zip(function.inputs, layer.formals, strict=True):
-            self.add(Node("end", _FORMULAS.left(formal), self.spell_shape(line.labels)), line)
+            self.add(GraphNode("end", _FORMULAS.left(formal), self.spell_shape(line.labels)), line)
         self.read_lines(function.lines)
-        end = self.add(Node("end", _FORMULAS.left(layer.output)))
+        end = self.add(GraphNode("end", _FORMULAS.left(layer.output)))
         self.connect(self.find_sources(function.output.value), end)
         return self.graph
 
@@ -282,7 +285,7 @@ class _Reader:
         if not (stream and whole and equation.relation == "<-"):
             text = _FORMULAS.equation(replace(equation, relation="=") if equation.relation == "return" else equation)
             again = isinstance(operation, op.Recur)
-            node = Node(self.choose_kind(line.value), text, self.spell_shape(line.labels), again=again)
+            node = GraphNode(self.choose_kind(line.value), text, self.spell_shape(line.labels), again=again)
             sources = self.find_sources(line.value)
             self.connect(sources, self.add(node, line))
             return
@@ -293,10 +296,10 @@ class _Reader:
                 node.side = self.side
             before, self.side = len(self.graph.nodes), -self.side
         stream.stream = True
-        node = Node("sum", "+", self.spell_shape(line.labels), stream=True)
+        node = GraphNode("sum", "+", self.spell_shape(line.labels), stream=True)
         self.connect([stream, *ends], self.add(node, line))
 
-    def read_term(self, value: Value, term: Expression | None = None) -> Node:
+    def read_term(self, value: Value, term: Expression | None = None) -> GraphNode:
         """A box for each layer that is called on the result of another; else one for the whole term."""
         if isinstance(value.operation, op.Call):
             call = value.operation
@@ -308,7 +311,7 @@ class _Reader:
             ]
         else:
             kind, text, sources = self.choose_kind(value), _FORMULAS.expression(term) if term else "", self.find_sources(value)
-        node = self.add(Node(kind, text, self.spell_shape([(letter,) for letter in value.axes])))
+        node = self.add(GraphNode(kind, text, self.spell_shape([(letter,) for letter in value.axes])))
         self.connect(sources, node)
         return node
 
@@ -318,7 +321,7 @@ class _Reader:
 
     def read_loop(self, turns: Turns) -> None:
         """A frame: what it carries, and what it reads from outside, come in at its top."""
-        frame = Node("end", f"for {turns.letter} < {self.spell_size((turns.letter,))}")
+        frame = GraphNode("end", f"for {turns.letter} < {self.spell_size((turns.letter,))}")
         inner = _Reader(self.text, self.names, self.legend, self.read, self, frame)
         frame.inner = inner.graph
         self.graph.nodes.append(frame)
@@ -326,7 +329,7 @@ class _Reader:
             if carried.before is None and carried.within not in self.read:
                 continue
             line = Line(carried.name, carried.within, tuple((letter,) for letter in carried.within.axes))
-            port = inner.add(Node("end", _spell(line)), line)
+            port = inner.add(GraphNode("end", _spell(line)), line)
             if carried.before is not None:
                 self.connect(self.find_sources(carried.before), frame, port)
         inner.read_lines(turns.lines)
@@ -334,7 +337,7 @@ class _Reader:
             if carried.before is None and carried.after not in self.read:
                 continue
             line = Line(carried.name, carried.after, tuple((letter,) for letter in carried.after.axes))
-            end = inner.add(Node("end", _spell(line)))
+            end = inner.add(GraphNode("end", _spell(line)))
             end.stream = any(node.stream for node in inner.find_sources(carried.last))
             inner.connect(inner.find_sources(carried.last), end)
             self.place(frame, line)
@@ -343,22 +346,22 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------------- nodes
 
-    def add(self, node: Node, line: Line | None = None) -> Node:
+    def add(self, node: GraphNode, line: Line | None = None) -> GraphNode:
         """A new node, where the value of a line is found from now on."""
         self.graph.nodes.append(node)
         if line:
             self.place(node, line)
         return node
 
-    def place(self, node: Node, line: Line) -> None:
+    def place(self, node: GraphNode, line: Line) -> None:
         """Says where the value of a line is found."""
         self.at[line.value], self.lines[line.value], self.last[line.name] = node, line, node
 
-    def connect(self, sources: Iterable[Node], target: Node, port: Node | None = None) -> None:
+    def connect(self, sources: Iterable[GraphNode], target: GraphNode, port: GraphNode | None = None) -> None:
         """Arrows, one for each source."""
         self.graph.arrows += [Arrow(source, target, port) for source in dict.fromkeys(sources)]
 
-    def find(self, value: Value) -> Node | None:
+    def find(self, value: Value) -> GraphNode | None:
         """The node of a value; of one from outside a loop, a new one at the top of the frame."""
         if value in self.at or self.outer is None or self.frame is None:
             return self.at.get(value)
@@ -366,13 +369,13 @@ class _Reader:
         if source is None:
             return None
         line = self.outer.lines[value]
-        port = Node("end", _spell(line))
+        port = GraphNode("end", _spell(line))
         self.graph.nodes.insert(0, port)
         self.at[value], self.lines[value] = port, line
         self.outer.connect([source], self.frame, port)
         return port
 
-    def find_sources(self, value: Value) -> list[Node]:
+    def find_sources(self, value: Value) -> list[GraphNode]:
         """The nodes that a value is made of."""
         node = self.find(value)
         if node is not None:
@@ -562,7 +565,7 @@ def _draw_panel(parent: Element, panel: Panel) -> None:
 
 def _draw_graph(parent: Element, graph: Graph) -> None:
     """Arrows, and the boxes above them."""
-    into = defaultdict[tuple[Node, Node | None], list[Arrow]](list)
+    into = defaultdict[tuple[GraphNode, GraphNode | None], list[Arrow]](list)
     for arrow in sorted(graph.arrows, key=lambda arrow: (arrow.ways[-1] if arrow.ways else arrow.source).x):
         into[arrow.target, arrow.port].append(arrow)
     for arrows in into.values():
@@ -598,7 +601,7 @@ def _draw_arrow(parent: Element, arrow: Arrow, place: float) -> None:
         line.set("marker-end", "url(#tip)")
 
 
-def _draw_node(parent: Element, node: Node) -> None:
+def _draw_node(parent: Element, node: GraphNode) -> None:
     x, y, middle = node.x, node.y, node.y + node.height / 2
     if node.inner:
         left = x - node.inner.left - _PAD
@@ -666,7 +669,7 @@ def _measure(text: str) -> float:
     return sum(len(part) * (_SMALL if off else _LETTER) for part, off in _split(text))
 
 
-def _walk_nodes(graph: Graph) -> Iterator[Node]:
+def _walk_nodes(graph: Graph) -> Iterator[GraphNode]:
     for node in graph.nodes:
         yield node
         if node.inner:
