@@ -76,7 +76,6 @@ class _CheckWriter:
         return name
 
     def constant(self, name: str, value: Any) -> str:
-        """Returns the name of a value in the closure."""
         for constant_name, other in self.constants.items():
             if other is value or other == value:
                 return constant_name
@@ -101,7 +100,6 @@ class _CheckWriter:
         self.lines = [f"    {coroutine}def {self.name}({', '.join(self.head())}):", "        __tracebackhide__ = True"]
 
     def head(self) -> Iterator[str]:
-        """Yields the parameters."""
         star, last = False, next((p for p in reversed(self.parameters) if p.kind == Parameter.POSITIONAL_ONLY), None)
         for parameter in self.parameters:
             if parameter.kind == Parameter.KEYWORD_ONLY and not star:
@@ -113,11 +111,9 @@ class _CheckWriter:
                 yield "/"
 
     def given(self) -> str:
-        """Returns the names of the parameters as a tuple, for messages."""
         return "".join(f"{parameter.name}, " for parameter in self.parameters).rstrip() or ""
 
     def call(self) -> str:
-        """Writes the call of the function with the same arguments."""
         passed = (
             f"{p.name}={p.name}" if p.kind == Parameter.KEYWORD_ONLY else f"{_STARS.get(p.kind, '')}{p.name}"
             for p in self.parameters
@@ -126,7 +122,6 @@ class _CheckWriter:
         return f"{awaited}{self.known['function']}({', '.join(passed)})"
 
     def refuse_if(self, tests: Iterable[str], *result: str) -> None:
-        """Writes one comparison for all the tests."""
         if joined := " or ".join(tests):
             self.line(f"if {joined}:")
             self.line(f"    raise {self.known['refuse']}({', '.join([f'({self.given()})', *result])})")
@@ -167,7 +162,6 @@ class _CheckWriter:
         self.line(f"return {result}")
 
     def against_scopes(self, names: list[str], *result: str) -> None:
-        """Compares with the sizes of the object and of the block around."""
         if not names:
             return
         literal = "{" + ", ".join(f'"{name}": {self.sizes[name]}' for name in names) + "}"
@@ -233,13 +227,11 @@ class _CheckWriter:
                 pass
 
     def has(self, name: str) -> bool:
-        """Returns whether the size is bound in every case."""
         if name in self.loose:
             raise Hard
         return name in self.sizes
 
     def part(self, member: Item, read: str, *result: str) -> None:
-        """Writes the check of a value inside another."""
         if not isinstance(member.value, Anything):
             name = self.fresh("part")
             self.line(f"{name} = {read}")
@@ -273,7 +265,6 @@ class _CheckWriter:
         yield f"{value}.ndim {'<' if array.open else '!='} {array.rank}"
 
     def settle(self) -> Iterator[str]:
-        """Yields the comparisons whose sizes are all bound."""
         waiting, self.later = self.later, []
         for target, size in waiting:
             if all(self.has(e.name) for e in subexpressions(size) if isinstance(e, Name)):
@@ -282,7 +273,6 @@ class _CheckWriter:
                 self.later.append((target, size))
 
     def formula(self, size: Expression) -> str:
-        """Writes a formula of sizes in Python."""
         match size:
             case Name():
                 return self.sizes[size.name]

@@ -77,7 +77,6 @@ class Agreement:
     kept: tuple[str, ...]  # the sizes that an `__init__` binds for its object
 
     def closure(self, written: FactoryText) -> dict[str, Any]:
-        """Returns the closure of the wrapper, by name."""
         values: tuple[Any, ...] = (
             self.function, self.refusal(), self.check, self.check_result, ARRAYS, is_scalar, attribute, MISSING, USED,
             OWN, block, clashes, torch.compiler.is_compiling, isinstance, getattr, len,
@@ -102,7 +101,6 @@ class Agreement:
         checker.settle(last=True)
 
     def own(self, given: Mapping[str, Any]) -> Mapping[str, BoundSize]:
-        """Returns the sizes of the object of a method."""
         return getattr(given.get(self.owner), "__dict__", {}).get(OWN, {}) if self.owner else {}
 
     def refusal(self) -> Callable[..., Exception]:
@@ -122,7 +120,6 @@ class Agreement:
         return refuse
 
     def error(self, values: tuple[Any, ...], *result: Any) -> EinformerError:
-        """Returns the EinformerError of a call."""
         try:
             checker = self.check(values)
             if result:

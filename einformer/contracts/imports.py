@@ -36,13 +36,11 @@ class _Loader(SourceFileLoader):
     """Neither reads nor writes bytecode, which stays that of the plain source."""
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """Compiles the rewritten source."""
         path = self.get_filename(fullname)
         code: types.CodeType = compile(rewrite(self._read(path), path), path, "exec", dont_inherit=True)
         return code
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Runs the module with the functions that its checks call."""
         setattr(module, choose_name(self._read(self.get_filename(module.__name__))), frames)
         super().exec_module(module)
 

@@ -42,14 +42,12 @@ class _Functions(ast.NodeTransformer):
         self.file, self.known, self.frames, self.outer = file, known, frames, list[str]()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Adds the name of the class to the names of its methods."""
         self.outer.append(node.name)
         self.generic_visit(node)
         self.outer.pop()
         return node
 
     def visit_FunctionDef(self, node: _Function) -> ast.AST:
-        """Adds checks to a function."""
         name = ".".join([*self.outer, node.name])
         self.outer.append(node.name)
         self.generic_visit(node)
@@ -81,7 +79,6 @@ class _Checks:
         self.suffixed, self.frames = set(suffixed), frames
 
     def make_check(self, name: str, loop: tuple[str, ...], place: ast.stmt) -> ast.stmt:
-        """Returns the check of a name that stands at a statement."""
         return _make_statement(f"{self.frames}.see({name!r}, {name}, {loop!r})", place)
 
     def block(self, statements: list[ast.stmt], loop: tuple[str, ...]) -> list[ast.stmt]:

@@ -86,7 +86,6 @@ class _ContractReader(Formulas):
                 raise fail("E724", message, value.span, fix=fix)
 
     def outputs(self) -> Item:
-        """Reads one value, or several, which form a tuple."""
         start = self.peek()
         items = self.items("end")
         if len(items) == 1:
@@ -161,11 +160,9 @@ class _ContractReader(Formulas):
         return tuple(words)
 
     def follows(self, kind: str) -> bool:
-        """Returns whether the token after the next one is of this kind."""
         return self.at + 1 < len(self.line.tokens) and self.line.tokens[self.at + 1].kind == kind
 
     def named_value(self, words: tuple[str, ...]) -> Value:
-        """Reads a tensor, a scalar or a size, by its spelling."""
         name = self.expect("name", "a tensor such as `z_bsd`")
         if self.peek().kind == OPEN:
             axes = tuple(self.axis(slot) for slot in self.slots())
@@ -185,7 +182,6 @@ class _ContractReader(Formulas):
         return super().slot()
 
     def axis(self, slot: Expression) -> Dimension:
-        """Reads a slot with its size."""
         if slot == REST:
             return Dimension("...", REST, span=slot.span)
         text = show(slot)

@@ -43,7 +43,6 @@ class Array(Written):
 
     @property
     def open(self) -> bool:
-        """Returns whether the tensor may have more axes than those with a letter."""
         return any(axis.size == REST for axis in self.axes)
 
 

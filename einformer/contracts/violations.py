@@ -85,7 +85,6 @@ class Checker:
                 assert_never(item.value)
 
     def check_several(self, several: Several, value: object, place: str) -> None:
-        """Checks a tuple or a list with as many values."""
         wanted = len(several.members)
         if not isinstance(value, tuple | list):
             raise _report_value(f"{'at least ' * several.more}{wanted} values", several.span, value, place)
@@ -95,7 +94,6 @@ class Checker:
             self.see(member, value[number], f"{place}[{number}]")
 
     def check_size(self, size: Size, value: Any, place: str) -> None:
-        """Checks a whole number that is a size, or binds the size."""
         if isinstance(value, bool) or not isinstance(value, int | torch.SymInt):
             raise _report_kind(size, ("int",), value, place)
         bound = self.sizes.setdefault(size.name, BoundSize(value, f"`{place}`"))
@@ -104,7 +102,6 @@ class Checker:
             raise fail("E720", f"`{place}` is {value}, not {bound.size}", size.span, facts)
 
     def check_array(self, array: Array, value: Any, place: str) -> None:
-        """Checks the kind of a tensor, its rank, then each axis."""
         if not isinstance(value, ARRAYS) or ((allowed := dtypes(array.words)) and value.dtype not in allowed):
             raise _report_kind(array, array.words, value, place)
         if device(array.words) not in ("", getattr(value.device, "type", "cpu")):
@@ -156,7 +153,6 @@ class Checker:
             self.later.append(pending)
 
     def find_unknown(self, size: Expression) -> list[str]:
-        """Returns the sizes of a formula that nothing has bound."""
         return [e.name for e in subexpressions(size) if isinstance(e, Name) and e.name not in self.sizes]
 
     def report_shape(self, array: Array, span: Span, tensor: Any, place: str) -> EinformerError:
@@ -179,7 +175,6 @@ class Checker:
         return fail("E720", f"`{place}` has {misfit[1]} along `{misfit[0].written}`, {rest}", span, facts, fix)
 
     def origins(self, array: Array) -> list[str]:
-        """Returns the origin of each size of a tensor."""
         names = dict.fromkeys(e.name for axis in array.axes for e in subexpressions(axis.size) if isinstance(e, Name))
         return [f"{name} = {self.sizes[name].size} by {self.sizes[name].where}" for name in names if name in self.sizes]
 

@@ -174,14 +174,12 @@ class _Seen:
     items: tuple[tuple[str, Item], ...]
 
     def before(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Checks the arguments."""
         values = self.signature.bind(*inputs, **named)
         values.apply_defaults()
         for name, item in sorted(self.items, key=lambda each: each[1].optional):
             self.watch.find_binding.see(item, values.arguments[name], f"{self.path}.{name}")
 
     def after(self, module: nn.Module, inputs: tuple[Any, ...], result: Any) -> None:
-        """Checks the result."""
         if self.contract.result is not None:
             self.watch.find_binding.see(self.contract.result, result, f"{self.path}(…)")
 

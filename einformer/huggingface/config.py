@@ -182,7 +182,6 @@ class _KeyReading:
 
     @property
     def number(self) -> int | float:
-        """Returns the value as a number of its range."""
         assert isinstance(self.value, int | float)
         return int(self.value) + self.key.less if self.key.whole else self.value
 

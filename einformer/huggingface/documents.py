@@ -27,7 +27,6 @@ class JsonObject:
     places: Mapping[str, Span] = field(default_factory=dict)
 
     def span(self, key: str = "") -> Span:
-        """Returns the place of a key, or the start of the text."""
         return self.places.get(key, Span(self.source, 0, 1))
 
     def origin(self, key: str) -> str:

@@ -72,7 +72,6 @@ class Family:
 
     @property
     def known(self) -> list[str]:
-        """Returns every key that this family handles."""
         return ["model_type", *(key.key for key in self.keys), *self.fixed, *self.lists, *self.ignored]
 
 

@@ -34,18 +34,15 @@ class Key:
     agrees: bool = False
 
     def once(self, values: Mapping[str, object]) -> object:
-        """Returns the value, or the element of a list that has the same value for each layer."""
         value = values[self.key]
         if not isinstance(value, list) or len(value) != values.get(self.repeated):
             return value
         return value[0] if value and all(element == value[0] for element in value) else value
 
     def gives(self, value: object) -> bool:
-        """Returns whether a value gives a number."""
         return not self.optional or value not in (None, self.unsaid)
 
     def holds(self, value: object) -> bool:
-        """Returns whether the key may have this value."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
             return False
         if self.whole:
@@ -55,17 +52,14 @@ class Key:
 
     @property
     def whole(self) -> bool:
-        """Returns whether the number is whole."""
         return self.range in LEAST
 
     @property
     def most(self) -> int:
-        """Returns the largest size."""
         return 1 if self.range == "0 or 1" else MOST_LAYERS if self.letter == "L" else MOST
 
     @property
     def wanted(self) -> str:
-        """Returns the fix for a message."""
         return f"a whole number from {LEAST[self.range]} to {self.most:,}" if self.whole else f"a number in {self.range}"
 
 
@@ -97,11 +91,9 @@ class WordList:
     counts: str = ""
 
     def says(self, value: object) -> bool:
-        """Returns whether there is a list."""
         return value is not None
 
     def holds(self, value: object) -> bool:
-        """Returns whether this is a list of these words."""
         value = list(value) if isinstance(value, str) else value
         if not isinstance(value, list) or (self.repeated and not _is_repeated(value)):
             return False
@@ -116,12 +108,10 @@ class WordList:
 
     @property
     def letters(self) -> set[str]:
-        """Returns the letters that words stand for."""
         return {value for value in self.values.values() if isinstance(value, str)}
 
     @property
     def wanted(self) -> str:
-        """Returns the fix for a message."""
         words = " or ".join(map(json.dumps, self.values))
         return f"{words}, in lists beside how often they come" if self.repeated else f"{words} for each layer"
 
@@ -142,11 +132,9 @@ class NumberList:
     counts: str = ""
 
     def says(self, value: object) -> bool:
-        """Returns whether there is a list that counts."""
         return value is not None and not (self.empty and value == [])
 
     def holds(self, value: object) -> bool:
-        """Returns whether this is a list of these numbers."""
         return isinstance(value, list) and all(map(self._key.holds, value))
 
     def numbers(self, value: Sequence[float], given: Mapping[str, float]) -> list[float]:
@@ -155,12 +143,10 @@ class NumberList:
 
     @property
     def letters(self) -> set[str]:
-        """Returns an empty set: its numbers are its own."""
         return set()
 
     @property
     def wanted(self) -> str:
-        """Returns the fix for a message."""
         return f"a list, each of it {self._key.wanted}"
 
     @property

@@ -23,7 +23,6 @@ def print_table(table: Mapping[str, Any]) -> str:
 
 
 def _print_sections(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[list[str]]:
-    """The entries of a section and its head, then the sections in it."""
     inner = {name: value for name, value in table.items() if _is_section(name, value, path)}
     entries = [f"{_key(name)} = {_value(value)}" for name, value in table.items() if name not in inner]
     if entries or not inner:

@@ -187,7 +187,6 @@ class Checkpoint:
                 weights[path][place].copy_(piece.read(self.stored[row.name]))
 
     def is_tied(self, row: TensorRow, other: Stored) -> bool:
-        """Returns whether another tensor equals that of a row, as far as it is read."""
         own = self.stored[row.name]
         pieces = [piece for _, piece in row.pieces(self.regions)]
         return own.dtype == other.dtype and all(torch.equal(piece.read(own), piece.read(other)) for piece in pieces)
@@ -203,7 +202,6 @@ class TensorPart:
 
     @classmethod
     def of(cls, view: Tensor, shape: Shape) -> TensorPart:
-        """Finds the part of a tensor of this shape that a view of it has."""
         first, steps = view.storage_offset(), _count_strides(shape)
         last = first + sum((length - 1) * step for length, step in zip(view.shape, view.stride(), strict=True))
         ends = [(first // step % length, last // step % length + 1) for length, step in zip(shape, steps, strict=True)]
@@ -212,7 +210,6 @@ class TensorPart:
         return cls(tuple(slice(low, high) for low, high in ends), tuple(view.shape), strides)
 
     def read(self, stored: Stored) -> Tensor:
-        """Returns the part."""
         return stored.read(self.box).contiguous().as_strided(self.shape, self.strides)
 
 
@@ -238,7 +235,6 @@ class TensorRow:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Returns the weights that it holds, in order."""
         return tuple(self.weights)
 
     @property
@@ -265,7 +261,6 @@ class TensorRow:
                 yield (path, place), TensorPart.of(view[tuple(slice(own.start, own.stop) for own in rest)], self.shape)
 
     def join(self, weights: State) -> Tensor:
-        """Returns the tensor that holds these weights."""
         places = [
             weights[path][tuple(self.at.get(letter, slice(None)) for letter in _list_letters(held))]
             for path, held in self.weights.items()
@@ -273,7 +268,6 @@ class TensorRow:
         return _join_weights(self.axes, self.lengths, places).detach().contiguous()
 
     def split(self, tensor: Tensor) -> list[Tensor]:
-        """Returns views of the weights in a tensor."""
         lengths = self.lengths
         outer, terms, rest = _cut_axes(self.axes or " ".join(lengths[0]))
         sizes = [

@@ -32,7 +32,6 @@ class ConfigPart:
 
     @property
     def omitted(self) -> Mapping[str, Any]:
-        """Returns the values of its type in transformers for keys that files leave out of a part."""
         return _read_table()["omitted"].get(self.config.values.get("model_type"), {}) if self.whole else {}
 
     @property
