@@ -13,7 +13,7 @@ demo: .venv/installed
 test: lint
 	$(PYTEST) -m 'not slow and not mutant'
 
-test-all: test
+test-all: test .venv/docs-installed
 	$(PYTEST) -m 'slow and not mutant'
 
 mutants: .venv/installed

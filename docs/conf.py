@@ -12,6 +12,7 @@ from sphinx.application import Sphinx
 from einformer.language.primitives import NAMES
 
 sys.path.append(str(Path(__file__).parent))
+from engine import write_engine
 from generate import write_pages
 
 project = "einformer"
@@ -25,7 +26,12 @@ html_theme = "furo"
 html_title = "einformer"
 _mathjax = find_spec("sphinx-mathjax-offline")  # a package of files, of which the site needs one
 assert _mathjax is not None
-html_static_path = ["style.css", "tables.js", str(Path(str(_mathjax.origin)).parent / "static" / "mathjax" / "tex-svg.js")]
+html_static_path = [
+    "style.css",
+    "tables.js",
+    "calculator.js",
+    str(Path(str(_mathjax.origin)).parent / "static" / "mathjax" / "tex-svg.js"),
+]
 mathjax_path = "tex-svg.js"
 html_css_files = ["style.css"]
 html_js_files = ["tables.js"]
@@ -70,3 +76,4 @@ def setup(app: Sphinx) -> None:
     app.add_lexer("einformer", EinformerLexer)
     app.connect("builder-inited", list_modules)
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
+    app.connect("builder-inited", lambda app: write_engine(Path(app.outdir) / "_static"))

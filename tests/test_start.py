@@ -47,6 +47,9 @@ LEFT_OUT = {
         "einformer.interpreters.count.rules",
         "einformer.program.keeping",
     ),
+    "count gpt2-xl --json --device h100-sxm": LIBRARIES,  # runs in a page, where there are none of them
+    "count gpt2-xl --json --generation": LIBRARIES,
+    "source gpt2-xl": LIBRARIES,
     "count gpt2 --json": (*LIBRARIES, "einformer.notes.documents", "einformer.interpreters.latex", "einformer.huggingface"),
 }
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from einformer.errors import EinformerError
 from einformer.interpreters.count.conventions import CONVENTIONS
 from einformer.interpreters.count.numbers import Numbers
@@ -17,10 +15,12 @@ from einformer.interpreters.count.rules import EquationCount, count_flops, sum_c
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Name, Tensor
 from einformer.report.contents import Shape, shapes
-from einformer.report.specimen import Array, Small, Specimen, reads
+from einformer.report.specimen import Small, Specimen, reads
 
 if TYPE_CHECKING:
     import sympy
+
+    from einformer.report.specimen import Array
 
 TOLERANCE = 1e-9  # of two computations of the same number in float64, relative to the largest
 
@@ -113,6 +113,8 @@ def values_agree(subject: Specimen) -> Iterator[Check]:
 
 def the_future_is_not_read(subject: Specimen) -> Iterator[Check]:
     """Changes the inputs from each position on: the output before it stays, and some output changes."""
+    import numpy as np
+
     small = subject.small
     layer = small.model.spec.layer
     if layer.time is None:
@@ -175,6 +177,8 @@ def _replace_numbers(path: str) -> str:
 
 # Relative to the largest number, if it exceeds one. Equal infinities do not differ.
 def _measure_error(ours: Array, theirs: Array) -> float:
+    import numpy as np
+
     apart, finite = ours != theirs, theirs[np.isfinite(theirs)]
     return float(np.abs(ours[apart] - theirs[apart]).max(initial=0.0) / np.abs(finite).max(initial=1.0))
 

@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from einformer.errors import EinformerError
 from einformer.interpreters.count import table
 from einformer.interpreters.count.inventory import derive
@@ -22,12 +19,15 @@ from einformer.language.walk import equations, loops, subexpressions
 from einformer.objects import Model
 
 if TYPE_CHECKING:
+    import numpy as np
     import sympy
+    from numpy.typing import NDArray
     from torch import nn
 
     from einformer.interpreters.torch.measure import Read
 
-Array = NDArray[np.float64]
+    Array = NDArray[np.float64]
+
 _SMALL = 100_000  # parameters
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59)
 
