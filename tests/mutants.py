@@ -872,7 +872,7 @@ MUTANTS = (
     ),
     _mutant(
         "gradients are not compared", "testing/implements.py",
-        "list(finite_differences.find_wrong(tested, question, seed))", "list[finite_differences.Slope]()",
+        "list(find_wrong(tested, question, seed))", "list[finite_differences.Slope]()",
         "testing.py::test_gradients_are_compared_one_by_one",
     ),
     _mutant(

@@ -22,11 +22,12 @@ EXPERTS = "experts"
 TORCH_LAYERS = "torch_layers"
 CACHED = "cached"
 TRANSFORMERS_LAYERS = "transformers_layers"
+STATIC_CACHE = "static_cache"
 SCALE = "not scaled"
 MASK = "mask is missing"
 AXIS = "over another index"
 VIEW = "by a view"
-SWAPPED = "two tensors change places"
+SWAPPED = "change places"
 ORDER = "axes in another order"
 
 SLIPS = (
@@ -131,7 +132,13 @@ SLIPS = (
           "linear E903, linear is causal E911"),
     # shared heads, rotary
     _slip("keys repeated in turn", GROUPED, "x.repeat_interleave(n_rep, dim=1)", "x.repeat(1, n_rep, 1, 1)", "grouped E903",
-          ORDER),
+          "by `repeat`"),
+    _slip("values repeated in turn", GROUPED, "repeat_kv(v, self.heads // self.kv_heads)",
+          "v.repeat(1, self.heads // self.kv_heads, 1, 1)", "grouped E903", "by `repeat`"),
+    _slip("frequencies of half a head", GROUPED, "dtype=torch.float64) / dim)", "dtype=torch.float64) / (dim // 2))",
+          "rotary E903, grouped E903", "formula of a scalar"),
+    _slip("keys count positions from the end", GROUPED, "        k = rotary(k)\n",
+          "        k = rotary(k.flip(-2)).flip(-2)\n", "grouped E903"),
     _slip("keys are not rotated", GROUPED, "        k = rotary(k)\n", "", "grouped E903", "not applied"),
     _slip("values are rotated", GROUPED, "repeat_kv(v, ", "repeat_kv(rotary(v), ", "grouped E903", "leave alone"),
     _slip("not causal", GROUPED, "is_causal=True", "is_causal=False", "grouped E903, grouped is causal E911", MASK),
@@ -211,4 +218,39 @@ SLIPS = (
     _slip("ε of the norm", TRANSFORMERS_LAYERS, "eps=1e-5", "eps=1e-6", "hf norm E903", "ε is another"),
     _slip("GELU in a gated MLP", TRANSFORMERS_LAYERS, 'hidden_act="silu"', 'hidden_act="gelu"', "hf gated E903",
           "activation is another"),
+    # A cache of fixed length
+    _slip("keys and values are written one late", STATIC_CACHE,
+          "        self.keys[:, :, positions] = k\n        self.values[:, :, positions] = v\n",
+          "        self.keys[:, :, positions + 1] = k\n        self.values[:, :, positions + 1] = v\n",
+          "static cache E903", "one position too early"),
+    _slip("keys are written one early", STATIC_CACHE, "self.keys[:, :, positions] = k", "self.keys[:, :, positions - 1] = k",
+          "static cache E903", "one position too late"),
+    _slip("positions start again in each part", STATIC_CACHE, "q, k = rotate(q, positions), rotate(k, positions)",
+          "q, k = rotate(q, positions - positions[0]), rotate(k, positions - positions[0])", "static cache E903",
+          "do not go on"),
+    _slip("the own position is hidden", STATIC_CACHE, "<= positions[:, None]", "< positions[:, None]", "static cache E903",
+          "off by one"),
+    _slip("keys and values exchanged in the cache", STATIC_CACHE,
+          "        self.keys[:, :, positions] = k\n        self.values[:, :, positions] = v\n",
+          "        self.keys[:, :, positions] = v\n        self.values[:, :, positions] = k\n", "static cache E903",
+          "`k` and `v` change places"),
+    _slip("q, k and v of each head", STATIC_CACHE,
+          "(y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))",
+          "self.qkv(x).view(b, t, self.heads, -1).transpose(1, 2).chunk(3, -1)", "static cache E903", "split in each head"),
+    _slip("a sign of one member", STATIC_CACHE, "x2 * angle.cos() + x1", "x2 * angle.cos() - x1", "static cache E903",
+          "same sign"),
+    _slip("neighbours in, halves out", STATIC_CACHE, "x1, x2 = x.chunk(2, dim=-1)", "x1, x2 = x[..., ::2], x[..., 1::2]",
+          "static cache E903", "rotary pairs"),
+    _slip("positions from the second on", STATIC_CACHE, "(x + self.positions)",
+          "(x + torch.cat((torch.zeros_like(self.positions[:1]), self.positions[:-1])))", "classifier E903", "one too small"),
+    _slip("the last token", STATIC_CACHE, "x[:, 0]", "x[:, -1]", "classifier E903", "another place"),
+    _slip("a norm over positions", NORMS, "x.pow(2).mean(-1, keepdim=True) + self.eps",
+          "x.pow(2).mean(1, keepdim=True) + self.eps", "rms E903, rms is causal E911", "mean or a variance"),
+    _slip("halves written as neighbours", INTERLEAVED, "torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))",
+          "torch.complex(*x.chunk(2, -1))", "interleaved E903", "pairs in one order"),
+    _slip("heads attend to heads", EINOPS_ATTENTION,
+          'einsum("b h i d, b h j d -> b h i j", q, k) * self.scale\n        attn = sim.softmax(dim=-1)\n'
+          '        out = einsum("b h i j, b h j d -> b h i d", attn, v)',
+          'einsum("b h i d, b j i d -> b h i j", q, k) * self.scale\n        attn = sim.softmax(dim=-1)\n'
+          '        out = einsum("b h i j, b j i d -> b h i d", attn, v)', "einops E903", "another axis takes the place"),
 )  # fmt: skip

@@ -12,8 +12,9 @@ from torch import nn
 
 import einformer as ein
 from einformer import EinformerError
+from einformer.language.calls import calls
 from einformer.language.printer import show
-from einformer.testing import Disagreement, assert_implements, prime_sizes
+from einformer.testing import Disagreement, assert_implements, prime_sizes, values
 from einformer.testing.mistakes import MISTAKES
 from einformer.testing.subject import isolate
 from tests.wrong_programs import right
@@ -70,6 +71,18 @@ def test_a_layer_carries_the_axes_of_the_model_along() -> None:
     about = isolate(ein.load("llama")["RMSNorm"], {})
     assert show(about.head.formals[0]) == "z_bsd"
     assert show(isolate(ein.load("gpt2"), {}).head.formals[0]) == "x_bs"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_layer_for_each_call_changes_nothing(text: str) -> None:
+    about = isolate(ein.load(text), {})
+    about = about.bind(prime_sizes.draw(about.legend, about.letters(), about.turns()))
+    apart = about.separate()
+    inputs, weights = values.draw_inputs(about, {}, 0), values.draw_weights(about, 0)
+    called = [call.name for layer in apart.written.layers for call in calls(layer)]
+    assert apart.weights().keys() == about.weights().keys()
+    assert all(called.count(layer.name) <= 1 for layer in apart.written.layers if not layer.weights)
+    assert np.allclose(apart.value(inputs, weights), about.value(inputs, weights), 1e-9, 1e-12, equal_nan=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ weights
@@ -210,8 +223,8 @@ def test_the_message_says_what_agrees_what_departs_and_why() -> None:
     line = attend.__code__.co_firstlineno
     assert "known mistake: the softmax runs over another index" in message
     assert "the code computes `w_bss' = Sm_s(t_bss')`" in message
-    assert f"these agree: t_bss' (`scores`, line {line + 2})" in message
-    assert f"the first that departs: w_bss' (`weights`, line {line + 3})" in message
+    assert f"these agree: t_bss' (`scores`, tests/test_testing.py:{line + 1})" in message
+    assert f"the first that departs: w_bss' (`weights`, tests/test_testing.py:{line + 2})" in message
     assert "  3 |   w_bss' = Sm_s'(t_bss')" in message
 
 
@@ -228,8 +241,8 @@ def test_a_right_mask_is_not_what_departs(hide: bool) -> None:
         return weights @ z
 
     message = refused(attend, text)
-    assert "these agree: m_ss' (`mask`, line" in message
-    assert "the first that departs: w_ss' (`weights`, line" in message
+    assert "these agree: m_ss' (`mask`, tests/test_testing.py:" in message
+    assert "the first that departs: w_ss' (`weights`, tests/test_testing.py:" in message
 
 
 def test_axes_in_another_order_agree() -> None:
@@ -252,7 +265,7 @@ def test_outputs_of_submodules_and_kept_tensors_are_seen() -> None:
 
     text = "h_bf = z_bd W_df\ny_bg = relu(h_bf) U_fg"
     message = refused(Two(), text, weights={"one.weight": "W_fd", "two.weight": "U_gf"})
-    assert "these agree: h_bf (`one`, its output)" in message
+    assert "these agree: h_bf (`one`, its output, tests/test_testing.py:" in message
 
 
 def test_mistakes_have_names_of_their_own() -> None:

@@ -14,7 +14,7 @@ from tests.wrong_programs import CHECKS, FOLDER, Slip, program, right
 
 # Of the runs of `assert_implements`, the properties, contracts under a probe, and the source check.
 CODES = {"E901", "E903", "E904", "E906"} | {"E911", "E912", "E913", "E914"} | {"E720"} | {"E772", "E775"}
-QUICK = ("suffixed", "norms", "gated", "interleaved", "cached", "masks")  # a slip in these is refused in a fraction of a second
+QUICK = ("suffixed", "norms", "gated", "interleaved", "cached", "masks", "static_cache")  # slips that are refused quickly
 
 
 @pytest.mark.parametrize("name", CHECKS)

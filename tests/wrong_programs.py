@@ -105,6 +105,29 @@ y_base = w_bass' v_bas'e
 """
 SHARED = "w_bass' = Sm_s'(q_base k_bs'e / sqrt(H))\ny_base = w_bass' v_bs'e"
 LINEAR = "m_ss' = where(s' <= s, 1, 0)\nw_bss' = q_bse k_bs'e\ny_bsu = w_bss' m_ss' v_bs'u"
+STATIC = ein.parse("""
+axes b, s, d, a, e, i, h
+
+scalars Θ = 10000, θ_h, μ
+
+model Static(z_bsd) -> n_bsd causal in s:
+  weights Q_dae, K_dae, V_dae, O_aed
+  q_bsae = Rotary(z_bsd Q_dae)
+  k_bsae = Rotary(z_bsd K_dae)
+  v_bsae = z_bsd V_dae
+  m_ss' = where(s' <= s, 0, -inf)
+  w_bss'a = Sm_s'(q_bsae k_bs'ae / sqrt(H) + m_ss')
+  y_bsae = w_bss'a v_bs'ae
+  n_bsd = y_bsae O_aed
+""")
+FIRST = """
+axes b, s, d, v
+
+model First(z_bsd) -> y_bv:
+  weights P_sd, U_vd
+  n_bsd = relu(z_bsd + P_sd)
+  return n_{b(0)d} U_vd
+"""
 MLP = "h_bsf = relu(z_bsd W_df)\ny_bsd = h_bsf U_fd"
 
 FUSED = {"c_attn.weight": "Q_{(ae)d}, K_{(ae)d}, V_{(ae)d}", "c_attn.bias": "α_{(ae)}, κ_{(ae)}, ν_{(ae)}"}
@@ -147,6 +170,13 @@ CONV1D_BLOCK = LAYERS | under("CausalAttention.", "attn.", CONV1D) | under("MLP.
 
 def implements(build: Callable[[Any], Any], equations: Any, **options: Any) -> Check:
     return lambda module: ein.testing.assert_implements(build(module), equations, **options)
+
+
+def decode_in_parts(attention: Any, z: torch.Tensor) -> torch.Tensor:
+    """Three positions at once, then one after the other."""
+    attention.start(z)
+    parts = [torch.arange(3), *torch.arange(3, z.shape[1])[:, None]]
+    return torch.cat([attention(z[:, part], part) for part in parts], 1)
 
 
 def holds(prove: Callable[..., None], build: Callable[[Any], Any], *shape: int) -> Check:
@@ -262,6 +292,22 @@ CHECKS: Mapping[str, tuple[str, Check]] = {
     "multihead rows": ("torch_layers", holds(ein.testing.assert_batch_independent, lambda m: m.SelfAttention(6, 2), 3, 5, 6)),
     "encoder": ("torch_layers", implements(lambda m: lambda D, A, F: m.Encoder(D, A, F), POST["Block"], weights=ENCODER)),
     "cache": ("cached", decodes),
+    "static cache": (
+        "static_cache",
+        implements(
+            lambda m: lambda D, A: m.StaticAttention(D, A),
+            STATIC,
+            weights={"qkv.weight": "Q_{(ae)d}, K_{(ae)d}, V_{(ae)d}", "out.weight": "O_{d(ae)}"},
+            call=decode_in_parts,
+            gradients=False,
+        ),
+    ),
+    "classifier": (
+        "static_cache",
+        implements(
+            lambda m: lambda S, D, V: m.Classifier(S, D, V), FIRST, weights={"positions": "P_sd", "head.weight": "U_vd"}
+        ),
+    ),
     "hf attention": (
         "transformers_layers",
         implements(lambda m: lambda D, A: m.gpt2_attention(D, A), GPT2["CausalAttention"], weights=CONV1D),

@@ -244,7 +244,9 @@ class _Frame:
         self.tensors[equation.left.name] = solved
         if self.run.trace is not None:
             turns = "".join(f"blocks.{turn}." for letter, turn in self.fixed.items() if letter in self.scope.loops)
-            self.run.trace[f"{self.path}{turns}{equation.left.name}"] = solved.array
+            path = f"{self.path}{turns}{equation.left.name}"
+            self.run.trace.pop(path, None)  # in the order in which they get their last values
+            self.run.trace[path] = solved.array
 
     def solve_recurrence(self, equation: Equation, letter: str) -> StoredTensor:
         """Solves an equation that reads its own left side at earlier positions, in the order of positions (R4)."""
@@ -473,9 +475,8 @@ class _Frame:
     def call(self, e: Apply, binding: Binding) -> Named:
         """Evaluates a layer on its own indices. The caller's other indices are carried along (R7)."""
         layer = self.scope.layers[e.name]
-        instance = any(weight.name == e.name for weight in self.layer.weights)
         turns = "".join(f"blocks.{self.fixed[i.letter]}." for i in e.indices if i.letter in self.scope.loops)
-        path = f"{self.path}{turns}{key(e.name)}." if instance else self.path
+        path = f"{self.path}{turns}{key(e.name)}."
         sizes = {axis_of(formal): self.length(actual) for formal, actual in binding.letters.items()}
         times = {axis_of(formal) for formal, actual in binding.letters.items() if axis_of(actual) in self.times}
         times |= self.times - set(sizes)

@@ -21,9 +21,12 @@ Carried = tuple[str, ...]
 _RETURNED = ""
 
 
-def specialise(spec: Spec, name: str) -> Spec:
-    """The checked spec with the layer `name` last and, before it, one layer for each way in which another is called."""
-    work = _Specialised({layer.name: layer for layer in spec.layers}, Legend.of(spec))
+def specialise(spec: Spec, name: str, *, apart: bool = False) -> Spec:
+    """The checked spec with the layer `name` last and, before it, one layer for each way in which another is called.
+
+    With `apart`, each call has a layer of its own.
+    """
+    work = _Specialised({layer.name: layer for layer in spec.layers}, Legend.of(spec), apart)
     layer = work.layers[name]
     own = {letter: letter for formal in layer.formals for letter in slot_letters(formal)}
     work.layer(layer, own, tuple(() for _ in layer.formals), name)
@@ -34,11 +37,12 @@ def specialise(spec: Spec, name: str) -> Spec:
 class _Specialised:
     layers: Mapping[str, Layer]
     legend: Legend
+    apart: bool
     names: dict[tuple[object, ...], str] = field(default_factory=dict)  # by signature
     done: dict[str, Layer] = field(default_factory=dict)
 
     def name_call(self, layer: Layer, binding: Binding, carried: tuple[Carried, ...]) -> str:
-        key = (layer.name, tuple(sorted(binding.letters.items())), carried)
+        key = (layer.name, tuple(sorted(binding.letters.items())), carried, len(self.names) if self.apart else 0)
         if key not in self.names:
             first = all(other[0] != layer.name for other in self.names)
             numbered = (f"{layer.name}{number}" for number in itertools.count(2))

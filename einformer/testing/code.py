@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from einformer.errors import fail
 from einformer.testing.guess import Parameter, guess
@@ -48,6 +48,8 @@ class Code:
         tensors = _tensors({**inputs, **weights}, frozenset(names))
         wanted = [name for name, x in tensors.items() if x.requires_grad]
         output = first_tensor(self.call(tensors, inputs))
+        if output.is_inference():
+            raise fail("E901", f"`{self.name}` runs in inference mode, which has no gradients", fix="`gradients=False`")
         if not output.requires_grad:
             return {name: np.zeros(tensors[name].shape) for name in wanted}
         total = (output.double() * torch.from_numpy(by)).sum()
@@ -81,21 +83,15 @@ def code(f: Callable[..., Any], subject: Subject, given: Mapping[str, Given], ca
     if not isinstance(f, nn.Module):
         written = read_entries(subject, given, list_parameters(f))
         return Code(f, tuple(written + assign_arguments(subject, list_parameters(f), written)), name)
-    shapes = _list_parameters(f)
-    written = read_entries(subject, given, [found_entry.name for found_entry in shapes])
+    shapes, tied = _list_parameters(f), list_tied(f)
+    read = (replace(entry, parameter=tied[entry.parameter]) for entry in read_entries(subject, given, list(tied)))
+    written = list({entry.parameter: entry for entry in read}.values())
     entries = [entry for entry in written if entry.pieces or entry.made] + guess(subject, shapes, written)
-    shapes_by_name = {found_entry.name: found_entry.shape for found_entry in shapes}
-    joined = (
-        replace(found_entry, axis=_find_joining_axis(found_entry, shapes_by_name[found_entry.parameter], subject))
-        for found_entry in entries
-    )
+    shapes_by_name = {parameter.name: parameter.shape for parameter in shapes}
+    joined = [replace(entry, axis=_find_joining_axis(entry, shapes_by_name[entry.parameter], subject)) for entry in entries]
     if call is None:
         return Code(f, tuple(joined), name)
-    return Code(
-        _Called(f, call),
-        tuple(replace(found_entry, parameter=f"module.{found_entry.parameter}") for found_entry in joined),
-        name,
-    )
+    return Code(_Called(f, call), tuple(replace(entry, parameter=f"module.{entry.parameter}") for entry in joined), name)
 
 
 def name_code(f: object) -> str:
@@ -155,6 +151,12 @@ def _tensors(arrays: Mapping[str, Array], moving: frozenset[str]) -> dict[str, t
     return {name: x.requires_grad_(name in moving and x.is_floating_point()) for name, x in tensors.items()}
 
 
+def list_tied(module: nn.Module) -> dict[str, str]:
+    """Returns for each name of a parameter the first name of the same one: `lm_head.weight` may be `wte.weight`."""
+    first = dict[int, str]()
+    return {name: first.setdefault(id(p), name) for name, p in module.named_parameters(remove_duplicate=False)}
+
+
 def _list_parameters(module: nn.Module) -> list[Parameter]:
     owners = dict(module.named_modules())
     return [
@@ -164,12 +166,12 @@ def _list_parameters(module: nn.Module) -> list[Parameter]:
 
 
 # Watches the dtypes of results: any real one below float64 counts.
-class _Narrowest(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Narrowest(TorchFunctionMode):
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.narrow = False
 
-    def __torch_dispatch__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = f(*args, **(kwargs or {}))
         results = result if isinstance(result, tuple | list) else (result,)
         self.narrow |= any(isinstance(x, torch.Tensor) and x.is_floating_point() and x.element_size() < 8 for x in results)

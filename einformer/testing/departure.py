@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from einformer.errors import Span
 from einformer.language.calls import slot_letters
-from einformer.language.tree import Equation
+from einformer.language.tree import Equation, Layer, Loop
 from einformer.language.walk import equations
 from einformer.testing.exposed import Shown
 from einformer.testing.subject import Subject
@@ -20,28 +21,54 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The tensors of the text that the code holds, and the first that it holds with other numbers, if it shows one."""
+    """The tensors of the text that the code holds, and the first that it holds with other numbers, if it shows one.
+
+    `right` are the places of equations whose tensors it holds, and `right_calls` those with the layer of one call. The
+    layers `around` the departure call each other up to it, or compute what lies before it.
+    """
 
     agreeing: tuple[str, ...]
     tensor: str
     shown: Shown | None
     equation: Equation | None
+    layer: str = ""
+    right: frozenset[Span] = frozenset()
+    right_calls: frozenset[tuple[str, Span]] = frozenset()
+    around: frozenset[str] = frozenset()
 
 
-def find_departure(subject: Subject, trace: Mapping[str, Array], shown: Sequence[Shown], tolerance: float) -> Departure:
+def find_departure(
+    subject: Subject, trace: Mapping[str, Array], given: Iterable[Array], shown: Sequence[Shown], tolerance: float
+) -> Departure:
     """Looks for each tensor of the text in turn among the values of the code: by its numbers, with axes in any order.
 
     The first missing tensor departs if the code later shows a value of the same shape that is not another tensor of the
-    text.
+    text, nor one of the `given` inputs and weights.
     """
-    agreeing, after = list[str](), 0
+    agreeing, after, right, hidden = list[str](), 0, set[tuple[str, Span]](), list[str]()
+    known, departing, substitute, layer, equation = [*trace.values(), *given], "", None, subject.head, None
     for path, array in trace.items():
+        layer, equation = _find_equation(subject, path)
         if places := [place for place, value in enumerate(shown) if _is_same(array, value.array, tolerance)]:
-            after = max(after, places[0] + 1)
+            after, hidden = max(after, places[0] + 1), []
             agreeing.append(f"{_spell_path(subject, path)} (`{shown[places[0]].name}`, {shown[places[0]].place})")
-        elif other := _find_substitute(array, shown[after:], trace.values(), tolerance):
-            return Departure(tuple(agreeing), _spell_path(subject, path), other, _find_equation(subject, path))
-    return Departure(tuple(agreeing), "", None, None)
+            right |= {(layer.name, equation.span)} if equation else set()
+            continue
+        hidden.append(path)
+        if substitute := _find_substitute(array, shown[after:], known, tolerance):
+            departing = _spell_path(subject, path)
+            break
+    around = frozenset(name for path in hidden for name in _list_layers(subject, path))
+    spans = frozenset(span for _, span in right)
+    if not substitute:
+        return Departure(tuple(agreeing), "", None, None, "", spans, frozenset(right), around)
+    return Departure(tuple(agreeing), departing, substitute, equation, layer.name, spans, frozenset(right), around)
+
+
+# The layers that call each other up to a tensor.
+def _list_layers(subject: Subject, path: str) -> Iterator[str]:
+    parts = path.split(".")
+    yield from (subject.find_layer(".".join(parts[:end])).name for end in range(len(parts)))
 
 
 # Of the values with the same shape that are not other tensors of the text: the first name, with its last value.
@@ -53,14 +80,19 @@ def _find_substitute(array: Array, shown: Sequence[Shown], text: Iterable[Array]
 
 # `blocks.0.MLP.h_bsf`: a path of the trace with the letters of the tensor.
 def _spell_path(subject: Subject, path: str) -> str:
-    equation = _find_equation(subject, path)
+    _, equation = _find_equation(subject, path)
     letters = "".join(slot_letters(equation.left)) if equation else ""
     return f"{path.removeprefix(subject.prefix)}_{letters}" if letters else path
 
 
-def _find_equation(subject: Subject, path: str) -> Equation | None:
+# A name may get several values, of which the last is traced. `blocks.0.z` is a value of a loop.
+def _find_equation(subject: Subject, path: str) -> tuple[Layer, Equation | None]:
     folder, _, name = path.rpartition(".")
-    return next((q for q in equations(subject.find_layer(folder).body) if q.left.name == name), None)
+    layer = subject.find_layer(folder)
+    turning = {id(q) for s in layer.body if isinstance(s, Loop) for q in equations(s.body)}
+    in_turn = folder.rpartition(".")[2].isdigit()
+    named = (q for q in reversed(list(equations(layer.body))) if q.left.name == name)
+    return layer, next((q for q in named if (id(q) in turning) == in_turn), None)
 
 
 # The same axes in some order. Axes of size one do not count.
@@ -73,10 +105,12 @@ def _is_same(ours: Array, theirs: Array, tolerance: float) -> bool:
         return False
     one, other = np.squeeze(ours), np.squeeze(theirs)
     orders = (other.transpose(order) for order in itertools.permutations(range(other.ndim)))
-    scale = float(np.abs(one[np.isfinite(one)]).max(initial=0))
     if _is_mask(one):
         return any(_hides_the_same(one, x) for x in orders)
-    return any(x.shape == one.shape and np.allclose(x, one, 0, tolerance * scale, equal_nan=True) for x in orders)
+    allowed = tolerance * float(np.abs(one[np.isfinite(one)]).max(initial=0))
+    if not np.allclose(np.sort(one, None), np.sort(other, None), 0, allowed, equal_nan=True):
+        return False  # other numbers, in any order
+    return any(x.shape == one.shape and np.allclose(x, one, 0, allowed, equal_nan=True) for x in orders)
 
 
 def _is_mask(array: Array) -> bool:

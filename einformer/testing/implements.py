@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from einformer.language.binding import Given as Bound
 from einformer.language.calls import slot_letters
 from einformer.language.printer import show
-from einformer.testing import finite_differences, values
+from einformer.testing import values
 from einformer.testing.code import Call, Code, code
 from einformer.testing.departure import Departure, find_departure
 from einformer.testing.explain import Explanation, Question, explain, measure_error
 from einformer.testing.exposed import collect
+from einformer.testing.finite_differences import Slope, find_wrong
 from einformer.testing.fitted import fit
 from einformer.testing.mapping import Given
 from einformer.testing.subject import Equations, isolate
@@ -34,6 +35,7 @@ def assert_implements(
     inputs: Mapping[str, values.Given] | None = None,
     call: Call | None = None,
     tolerance: float | None = None,
+    gradients: bool = True,
     seed: int = 0,
 ) -> None:
     """Fails unless a function or a module computes its equations: the same shape, values and gradients.
@@ -50,7 +52,8 @@ def assert_implements(
     `call(module, *inputs)` calls a module that takes other arguments.
 
     Errors are relative to the largest number. The tolerance is 1e-9, or 1e-6 if the code computes in float32 although its
-    inputs are float64. Gradients are compared with finite differences of the reference, which does not use autograd.
+    inputs are float64. Gradients are compared with finite differences of the reference, which does not use autograd;
+    `gradients=False` leaves them out, for code in inference mode.
 
     Raises Disagreement E901 to E904 and E906, EinformerError E905 and the errors of the equations.
     """
@@ -59,15 +62,14 @@ def assert_implements(
     values_of_inputs = values.draw_inputs(about, inputs or {}, seed)
     held = tested.weights(values.draw_weights(about, seed), about)
     moving = frozenset({*values_of_inputs, *held} - (inputs or {}).keys())
-    trace = dict[str, Array]()
-    expected = about.value(values_of_inputs, held, trace=trace)
-    question = Question(about, values_of_inputs, held, moving, _find_answer(tested, values_of_inputs, held))
+    expected = about.value(values_of_inputs, held)
+    question = Question(about, values_of_inputs, held, moving, expected, _find_answer(tested, values_of_inputs, held))
     if question.answer.shape != expected.shape:
         raise _report_shape(tested, question, expected)
     tolerance = _choose_tolerance(tested, question, expected) if tolerance is None else tolerance
     if not measure_error(question.answer, expected) <= tolerance or not np.isfinite(question.answer).all():
-        raise _report_values(tested, question, expected, trace, tolerance)
-    if slopes := list(finite_differences.find_wrong(tested, question, seed)):
+        raise _report_values(tested, question, tolerance)
+    if gradients and (slopes := list(find_wrong(tested, question, seed))):
         raise _report_gradients(tested, question, slopes)
 
 
@@ -107,19 +109,19 @@ def _report_shape(tested: Code, question: Question, expected: Array) -> Disagree
 
 
 # The tensors that agree, the first that departs, and the mistake that explains it.
-def _report_values(
-    tested: Code, question: Question, expected: Array, trace: Mapping[str, Array], tolerance: float
-) -> Disagreement:
+def _report_values(tested: Code, question: Question, tolerance: float) -> Disagreement:
+    apart, trace = question.subject.separate(), dict[str, Array]()
+    apart.value(question.inputs, question.weights, trace=trace)
     seen = collect(tested.f, lambda: tested.output(question.inputs, question.weights))
-    where = find_departure(question.subject, trace, seen, tolerance)
-    mistake = explain(question, tested.entries, tolerance, where.equation.span if where.equation else None)
+    numbers = (x.astype(np.float64) for x in (*question.inputs.values(), *question.weights.values()))
+    where = find_departure(apart, trace, list(numbers), seen, tolerance)
+    mistake = explain(question, tested.entries, tolerance, apart, where)
     equation = mistake.equation if mistake and mistake.equation else where.equation
     span = equation.span if equation else question.subject.head.span
-    message = f"`{tested.name}` does not compute `{question.subject.name}`: {_show_amount(question.answer, expected)}"
-    fix = mistake.meant if mistake else ""
-    return disagree(
-        "E903", message, span, [*_show_explanation(mistake), *_show_departure(where), *_show_sizes(question, ())], fix
-    )
+    amount = _show_amount(question.answer, question.expected)
+    message = f"`{tested.name}` does not compute `{question.subject.name}`: {amount}"
+    facts = [*_show_explanation(mistake), *_show_departure(where), *_show_sizes(question, ())]
+    return disagree("E903", message, span, facts, mistake.meant if mistake else "")
 
 
 def _show_amount(answer: Array, expected: Array) -> str:
@@ -136,6 +138,10 @@ def _show_explanation(mistake: Explanation | None) -> Iterator[str]:
         return
     yield f"known mistake: {mistake.says}"
     yield f"the code computes `{mistake.made}`"
+    if mistake.call:
+        yield f"in one call alone: `{mistake.call}`"
+    if mistake.missed:
+        yield f"this gives the numbers of all positions but the last {mistake.missed}"
 
 
 def _show_departure(where: Departure) -> Iterator[str]:
@@ -145,7 +151,7 @@ def _show_departure(where: Departure) -> Iterator[str]:
         yield f"the first that departs: {where.tensor} (`{where.shown.name}`, {where.shown.place})"
 
 
-def _report_gradients(tested: Code, question: Question, slopes: list[finite_differences.Slope]) -> Disagreement:
+def _report_gradients(tested: Code, question: Question, slopes: list[Slope]) -> Disagreement:
     first = slopes[0]
     names = ", ".join(f"`{slope.name}`" for slope in slopes)
     message = f"the values of `{tested.name}` are right, its gradients are not: of {names}"

@@ -22,14 +22,14 @@ from einformer.language.tree import (
     Power,
     Product,
     Quotient,
+    Scalar,
     Sum,
     Tensor,
 )
-from einformer.language.walk import equations, subexpressions
+from einformer.language.walk import equations, rebuild, subexpressions
 from einformer.testing.forms import (
     add,
     calls,
-    count_from,
     drop_part,
     exchange,
     find_masked,
@@ -43,18 +43,40 @@ from einformer.testing.forms import (
     replace_part,
     reverse_groups,
 )
-from einformer.testing.rewrites import Around, Rewrite, exchange_pairs, rewrite_equations, rewrite_nodes, split_equations
+from einformer.testing.places import (
+    attend_elsewhere,
+    count_positions_anew,
+    count_positions_from_one,
+    equate_members,
+    read_another_place,
+    read_earlier,
+    read_later,
+    reverse_one_side,
+    start_positions_late,
+    tile_heads,
+)
+from einformer.testing.rewrites import (
+    Around,
+    Rewrite,
+    exchange_pairs,
+    find_variants,
+    rewrite_equations,
+    rewrite_layers,
+    rewrite_nodes,
+    split_equations,
+)
 
 Variants = Iterator[Expression]
 ACTIVATIONS = ("gelu", "gelutanh", "silu", "relu", "sigmoid", "tanh")
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)
+REDUCTIONS = ("mean", "var", "max", "min")
 MINUS = Number(-1)
-VIEWED = "view"  # the numbers of a tensor in one row
+ROW = "view"  # the numbers of a tensor in one row
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A row of the table: a mistake, and the change of the text that makes it."""
+    """A row of the table: a mistake, and the change of the text that makes it. `{}` in its words is a name."""
 
     says: str
     rewrite: Rewrite
@@ -112,6 +134,23 @@ def _normalise_over_another(e: Expression, around: Around) -> Variants:
                     yield replace(e, indices=(Index(letter),))
 
 
+# `mean_s` or `mean_sd` for `mean_d`, in all operators of the formula.
+def _reduce_over_another(equation: Equation, around: Around) -> Iterator[Equation]:
+    operators = [e for e in subexpressions(equation.right) if isinstance(e, Apply) and e.name in REDUCTIONS]
+    for index in dict.fromkeys(index for e in operators for index in e.indices):
+        for letter in (letter for letter in slot_letters(equation.left) if letter != index.letter):
+            for new in ((Index(letter),), (Index(letter), index)):
+                yield replace(equation, right=_reduce(equation.right, index, new))
+
+
+def _reduce(e: Expression, index: Index, new: tuple[Index, ...]) -> Expression:
+    match rebuild(e, lambda child: _reduce(child, index, new)):
+        case Apply(name=name, indices=(old,), arguments=arguments) if name in REDUCTIONS and old == index:
+            return Apply(name, new, arguments)
+        case other:
+            return other
+
+
 def _drop_scale(e: Expression, around: Around) -> Variants:
     match e:
         case Quotient(numerator, denominator) if is_plain(denominator):
@@ -144,15 +183,16 @@ def _regroup_inside(e: Expression, around: Around) -> Variants:
         yield from reorder(e)
 
 
-# Two axes change places by a view, which moves no number, instead of a transposition: `y.view(B, S, A, H)` of y_base.
+# Axes change places by a view, which moves no number, instead of a transposition: `y.view(B, S, A, H)` of y_base.
 def _view_axes(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]]:
     letters = sorted(slot_letters(equation.left), key=lambda letter: letter == "e")
-    for number in range(len(letters) - 1 - ("e" in letters)):  # the features of a head lie together
-        swapped = [*letters[:number], letters[number + 1], letters[number], *letters[number + 2 :]]
-        if axis_of(letters[number]) == axis_of(letters[number + 1]):
+    for start, middle, end in itertools.combinations(range(len(letters) + 1), 3):
+        one, other = letters[start:middle], letters[middle:end]
+        if [axis_of(letter) for letter in one] == [axis_of(letter) for letter in other]:
             continue  # that is a transposition
+        swapped = [*letters[:start], *other, *one, *letters[end:]]
         for stored, read in ((letters, swapped), (swapped, letters)):
-            flat, view = (Tensor(VIEWED, (Group(tuple(map(Index, order))),)) for order in (stored, read))
+            flat, view = (Tensor(ROW, (Group(tuple(map(Index, order))),)) for order in (stored, read))
             yield replace(equation, left=flat, relation="="), replace(equation, right=view)
 
 
@@ -171,10 +211,28 @@ def _turn_otherwise(e: Expression, around: Around) -> Variants:
         yield Product((MINUS, e))
 
 
-# Positions count from one: `s` becomes `s + 1` wherever it is a number.
-def _shift_positions(equation: Equation, around: Around) -> Iterator[Equation]:
-    for letter in slot_letters(equation.left):
-        yield replace(equation, right=count_from(equation.right, letter, add((Index(letter), Number(1)))))
+# The formula of a scalar of the text stands in its place, with a size twice or half as large, or without a factor.
+def _change_scalar(equation: Equation, around: Around) -> Iterator[Equation]:
+    names = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor)}
+    for scalar in (scalar for scalar in around.spec.scalars if scalar.name in names):
+        for value in find_variants(scalar.value, _change_factor, around) if isinstance(scalar.value, Expression) else ():
+            yield replace(equation, right=_insert(equation.right, scalar, value))
+
+
+def _insert(e: Expression, scalar: Scalar, value: Expression) -> Expression:
+    if isinstance(e, Tensor) and e.name == scalar.name:
+        pairs = zip(scalar.indices, e.slots, strict=True)
+        return exchange(value, {old.letter: new.letter for old, new in pairs if isinstance(new, Index)})
+    return rebuild(e, lambda child: _insert(child, scalar, value))
+
+
+def _change_factor(e: Expression, around: Around) -> Variants:
+    match e:
+        case Name():
+            yield Quotient(e, Number(2))
+            yield Product((Number(2), e))
+        case Product(factors) if len(factors) > 1:
+            yield from (multiply(drop_part(factors, factor)) for factor in factors if isinstance(factor, Number))
 
 
 def _drop_call(e: Expression, around: Around) -> Variants:
@@ -332,6 +390,9 @@ def _share(e: Expression, around: Around) -> Variants:
             yield from (replace(e, name=name) for name in others)
 
 
+TILED = Mistake("heads are repeated by `repeat` where `repeat_interleave` is meant", rewrite_layers(tile_heads))
+VIEWED = Mistake("two axes change places by a view where a transposition is meant", split_equations(_view_axes))
+ANEW = Mistake("positions do not go on after the first part, as in a cache", split_equations(count_positions_anew))
 MISTAKES = (
     Mistake("the scores are not scaled, or a factor is missing", rewrite_nodes(_drop_scale)),
     Mistake("the scale is another one", rewrite_nodes(_change_scale)),
@@ -341,15 +402,26 @@ MISTAKES = (
     Mistake("the mask is applied after the softmax, whose rows then do not sum to one", rewrite_nodes(_mask_after_softmax)),
     Mistake("what is masked has the score 0, not -inf", rewrite_nodes(_mask_with_zero)),
     Mistake("the softmax runs over another index", rewrite_nodes(_normalise_over_another)),
+    Mistake("a mean or a variance runs over another index", rewrite_equations(_reduce_over_another)),
+    Mistake("another axis takes the place of positions in the attention", rewrite_layers(attend_elsewhere)),
     Mistake("queries and keys change places: scores, weights or a mask are transposed", rewrite_nodes(_transpose_mask)),
-    Mistake("the heads are merged in the other order", rewrite_equations(_regroup)),
-    Mistake("the heads are split in the other order", rewrite_nodes(_regroup_inside)),
-    Mistake("two axes change places by a view where a transposition is meant", split_equations(_view_axes)),
+    Mistake("axes are merged in the other order", rewrite_equations(_regroup)),
+    Mistake("axes are split in the other order", rewrite_nodes(_regroup_inside)),
+    VIEWED,
+    TILED,
     Mistake(
         "the rotary pairs are the others: neighbours for halves, or halves for neighbours", rewrite_equations(_reverse_groups)
     ),
+    Mistake("the rotation reads pairs in one order and writes them in the other", rewrite_equations(reverse_one_side)),
     Mistake("the rotation turns the other way", rewrite_nodes(_turn_otherwise)),
-    Mistake("positions count from one", rewrite_equations(_shift_positions)),
+    Mistake("both members of a pair have the same sign", rewrite_nodes(equate_members)),
+    Mistake("positions count from one", split_equations(count_positions_from_one)),
+    Mistake("positions are one too small", split_equations(start_positions_late)),
+    ANEW,
+    Mistake("what a cache holds is read one position too early", rewrite_layers(read_earlier)),
+    Mistake("what a cache holds is read one position too late", rewrite_layers(read_later)),
+    Mistake("another place of an axis is read", rewrite_nodes(read_another_place)),
+    Mistake("the formula of a scalar is another one", rewrite_equations(_change_scalar)),
     Mistake("a layer is not applied", rewrite_nodes(_drop_call)),
     Mistake("a layer is applied to what it should leave alone", rewrite_equations(_call_again)),
     Mistake("the residual is missing", rewrite_nodes(_drop_residual)),
@@ -367,7 +439,9 @@ MISTAKES = (
     Mistake("the softmax runs over all, and what is chosen of it is not normalised", rewrite_nodes(_choose_late)),
     Mistake("one more or one fewer is chosen", rewrite_nodes(_change_count)),
     Mistake("a sign is the other", rewrite_nodes(_change_sign)),
-    Mistake("two tensors change places", exchange_pairs(_pair_alike)),
+    Mistake("`{}` and `{}` change places", exchange_pairs(_pair_alike)),
     Mistake("a tensor is read for another", rewrite_nodes(_use_another)),
     Mistake("the weights of another call are used", rewrite_nodes(_share)),
 )
+PLAIN = tuple(mistake for mistake in MISTAKES if mistake is not VIEWED)  # a view has many forms, and is tried late
+ALONE = tuple(mistake for mistake in PLAIN if mistake is not ANEW)  # a cache concerns all calls

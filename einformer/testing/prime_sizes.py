@@ -77,12 +77,18 @@ def _order_letters(legend: Legend, letters: Sequence[str]) -> list[str]:
     for letter, below, _ in _find_divisors(replace(legend, values={})):
         if letter in needs:
             needs[letter].update(below & needs.keys())
-    dividing = set().union(*needs.values()) | {letter for letter in letters if needs[letter]}
-    ordered, rest = list[str](), sorted(letters, key=lambda letter: letter not in dividing)
+    related = set().union(*needs.values(), _find_factors(replace(legend, values={}))) | {x for x in letters if needs[x]}
+    ordered, rest = list[str](), sorted(letters, key=lambda letter: letter not in related)
     while rest:
         ordered.append(next((letter for letter in rest if needs[letter] <= set(ordered)), rest[0]))
         rest.remove(ordered[-1])
     return ordered
+
+
+# The letters of sizes that are products: `S = N M + 1` is small if they are.
+def _find_factors(legend: Legend) -> set[str]:
+    monomials = [monomial for axis in legend.axes.values() for monomial in legend.polynomial(axis.size)]
+    return {letter for monomial in monomials if len(monomial) > 1 for letter, _ in monomial}
 
 
 # The divisor of a letter, once the letters before it have numbers.

@@ -12,11 +12,12 @@ from einformer.language.walk import children, equations, rebuild
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The place of a rule: a layer and its text."""
+    """The place of a rule: a layer and its text. The output is right before the position `start`."""
 
     spec: Spec
     layer: Layer
     equation: Equation
+    start: int = 0
 
     def callee(self, name: str) -> Layer | None:
         """Returns the layer that a call by this name means."""
@@ -29,14 +30,16 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A changed layer of a text, with the equation before and after."""
+    """A changed layer of a text, with the equations before and after, and the names that the mistake speaks of."""
 
     layer: Layer
-    before: Equation
+    before: tuple[Equation, ...]
     after: tuple[Equation, ...]
+    names: tuple[str, ...] = ()
 
 
-Rewrite = Callable[[Spec], Iterator[Changed]]
+Rewrite = Callable[[Spec, int], Iterator[Changed]]
+LayerRule = Callable[[Around], Iterator[Callable[[Equation], tuple[Equation, ...]]]]
 NodeRule = Callable[[Expression, Around], Iterator[Expression]]
 EquationRule = Callable[[Equation, Around], Iterator[Equation]]
 SeveralRule = Callable[[Equation, Around], Iterator[tuple[Equation, ...]]]
@@ -44,7 +47,7 @@ SeveralRule = Callable[[Equation, Around], Iterator[tuple[Equation, ...]]]
 
 def rewrite_nodes(rule: NodeRule) -> Rewrite:
     """Applies a rule at every expression of every right side."""
-    return rewrite_equations(lambda e, around: (replace(e, right=right) for right in _find_variants(e.right, rule, around)))
+    return rewrite_equations(lambda e, around: (replace(e, right=right) for right in find_variants(e.right, rule, around)))
 
 
 def rewrite_equations(rule: EquationRule) -> Rewrite:
@@ -56,12 +59,26 @@ def rewrite_equations(rule: EquationRule) -> Rewrite:
 def split_equations(rule: SeveralRule) -> Rewrite:
     """Applies a rule that replaces one equation by several."""
 
-    def change(spec: Spec) -> Iterator[Changed]:
+    def change(spec: Spec, start: int) -> Iterator[Changed]:
         for layer in spec.layers:
             for equation in equations(layer.body):
-                for after in rule(equation, Around(spec, layer, equation)):
+                for after in rule(equation, Around(spec, layer, equation, start)):
                     if after != (equation,):
-                        yield Changed(_replace_equation(layer, equation, after), equation, after)
+                        yield _change_body(layer, {id(equation): after})
+
+    return change
+
+
+def rewrite_layers(rule: LayerRule) -> Rewrite:
+    """Applies a rule that changes several equations of a layer together."""
+
+    def change(spec: Spec, start: int) -> Iterator[Changed]:
+        for layer in (layer for layer in spec.layers if any(equations(layer.body))):
+            around = Around(spec, layer, next(equations(layer.body)), start)
+            for f in rule(around):
+                after = {id(equation): new for equation in equations(layer.body) if (new := f(equation)) != (equation,)}
+                if after:
+                    yield _change_body(layer, after)
 
     return change
 
@@ -69,33 +86,33 @@ def split_equations(rule: SeveralRule) -> Rewrite:
 def exchange_pairs(rule: Callable[[Layer], Iterator[tuple[str, str]]]) -> Rewrite:
     """Exchanges two tensors of a layer, wherever the layer reads them."""
 
-    def change(spec: Spec) -> Iterator[Changed]:
+    def change(spec: Spec, start: int) -> Iterator[Changed]:
         for layer in spec.layers:
             for pair in rule(layer):
                 names = dict([pair, pair[::-1]])
-                after = {id(q): replace(q, right=_rename(q.right, names)) for q in equations(layer.body)}
-                first = next(q for q in equations(layer.body) if after[id(q)] != q)
-                body = _map_body(layer.body, lambda q, after=after: (after[id(q)],))  # type: ignore[misc]
-                yield Changed(replace(layer, body=body), first, (after[id(first)],))
+                renamed = ((q, replace(q, right=_rename(q.right, names))) for q in equations(layer.body))
+                yield replace(_change_body(layer, {id(q): (new,) for q, new in renamed if new != q}), names=pair)
 
     return change
 
 
-# Outside first.
-def _find_variants(e: Expression, rule: NodeRule, around: Around) -> Iterator[Expression]:
+def _change_body(layer: Layer, after: dict[int, tuple[Equation, ...]]) -> Changed:
+    before = tuple(equation for equation in equations(layer.body) if id(equation) in after)
+    body = _map_body(layer.body, lambda equation: after.get(id(equation), (equation,)))
+    return Changed(replace(layer, body=body), before, tuple(new for equation in before for new in after[id(equation)]))
+
+
+def find_variants(e: Expression, rule: NodeRule, around: Around) -> Iterator[Expression]:
+    """Yields e with each change of the rule at each of its expressions, the outer ones first."""
     yield from rule(e, around)
     for number, child in enumerate(children(e)):
-        for new in _find_variants(child, rule, around):
+        for new in find_variants(child, rule, around):
             yield _replace_child(e, number, new)
 
 
 def _replace_child(e: Expression, number: int, new: Expression) -> Expression:
     numbers = iter(range(len(children(e))))
     return rebuild(e, lambda child: new if next(numbers) == number else child)
-
-
-def _replace_equation(layer: Layer, before: Equation, after: tuple[Equation, ...]) -> Layer:
-    return replace(layer, body=_map_body(layer.body, lambda equation: after if equation is before else (equation,)))
 
 
 def _map_body(body: tuple[Statement, ...], f: Callable[[Equation], tuple[Equation, ...]]) -> tuple[Statement, ...]:

@@ -16,8 +16,21 @@ from einformer.language import weights as placed
 from einformer.language.body import check_layer
 from einformer.language.calls import axis_of, callees, calls, find_weighted, name_instances, slot_letters
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Statement, Tensor
-from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.specialise import specialise
+from einformer.language.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Index,
+    Layer,
+    Name,
+    Product,
+    Quotient,
+    Spec,
+    Statement,
+    Tensor,
+)
+from einformer.language.walk import equations, loops, map_expressions, rebuild, subexpressions
 from einformer.objects import Model, Specification
 from einformer.program.causality import check_spec
 from einformer.targets import load, parse
@@ -66,6 +79,13 @@ class Subject:
         tree = replace(self.tree, layers=tuple(new if other.name == new.name else other for other in self.tree.layers))
         return None if _select_serious(findings) else tree
 
+    def separate(self) -> Subject:
+        """Returns the subject with a layer of its own for each call, whose tensors have the axes that it carries along."""
+        apart = specialise(self.tree, self.layer, apart=True)
+        short = replace(apart, layers=tuple(map(_omit_sums, apart.layers)))
+        subject = replace(self, written=short)
+        return subject if subject.tree.layers == apart.layers else replace(self, written=apart)
+
     def value(
         self,
         inputs: Mapping[str, ArrayLike],
@@ -83,6 +103,12 @@ class Subject:
         tree = tree or self.tree
         head = next(layer for layer in tree.layers if layer.name == self.layer)
         return {path.removeprefix(self.prefix): weight for path, weight in placed.weights(tree, head, self.legend).items()}
+
+    def list_originals(self, apart: Subject) -> dict[str, str]:
+        """Returns the names of the layers whose copies are in a separated subject."""
+        names = {layer.span: layer.name for layer in self.written.layers if layer.name != CARRIER}
+        names_of_copies = {layer.name: names.get(layer.span, layer.name) for layer in apart.written.layers}
+        return names_of_copies | {CARRIER: CARRIER}
 
     def find_layer(self, path: str) -> Layer:
         """Returns the layer at a path of the trace: the layer that `blocks.0.MLP` calls."""
@@ -133,6 +159,19 @@ class Subject:
             for equation in equations(layer.body):
                 yield from subexpressions(equation.right)
                 yield from subexpressions(equation.left)
+
+
+# Sums over indices that two factors share need no operator.
+def _omit_sums(layer: Layer) -> Layer:
+    return map_expressions(layer, _omit_sum)
+
+
+def _omit_sum(e: Expression) -> Expression:
+    inner = rebuild(e, _omit_sum)
+    match inner:
+        case Apply(name="sum", arguments=(Product() | Quotient() as argument,)):
+            return argument
+    return inner
 
 
 # Errors that leave the text without a meaning.
