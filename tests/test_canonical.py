@@ -11,8 +11,6 @@ import torch
 from torch import Tensor
 
 import einformer
-from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.rules import count_activations
 from einformer.objects import Model
 from tests.small import PLANS, Array, built, error, inputs, weights
 
@@ -201,8 +199,7 @@ def kernel(bound: Model) -> tuple[str, ...]:
 
 def kept(bound: Model) -> int:
     """The bytes that a training step keeps."""
-    kept = count_activations(bound.spec.tree, bound.spec.name, Numbers(bound.at(B=2, S=5)), 2)
-    return sum(each.total for each in kept)
+    return bound.memory(B=2, S=5).activations
 
 
 @pytest.mark.parametrize("lines", CAUSAL.values(), ids=CAUSAL)

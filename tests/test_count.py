@@ -617,7 +617,7 @@ def test_formulas_of_texts_of_families_with_numbers_are_the_numbers(name: str) -
 def test_formulas_of_our_own_texts_with_numbers_are_the_numbers(name: str) -> None:
     specification = einformer.load(name)
     sizes = KINDS[name].bound if name in KINDS else OWN_SIZES
-    model = specification.bind(**{size: n for size, n in sizes.items() if size in Legend.of(specification.tree).letters})
+    model = specification.bind(**{size: n for size, n in sizes.items() if size in specification.bind().open})
     open_sizes: dict[str, Any] = {size: n for size, n in {"B": 2, "S": 37, "T": 41, "N": 3}.items() if size in model.open}
     legend = model.at(**open_sizes)
     assert number(formula(specification, legend), model) == model.num_parameters

@@ -18,10 +18,8 @@ import pytest
 
 import einformer
 from einformer import EinformerError, parse
-from einformer.architectures.texts import read
 from einformer.errors import catalogue
 from einformer.language.parser import MAXIMUM_FINDINGS
-from einformer.language.sizes import Legend
 from tests import shipped
 from tests.few import FEW_TEXTS, few
 from tests.guard import guarded, needs_a_timer
@@ -448,7 +446,7 @@ def evaluate(text: str, chance: random.Random) -> bool:
     """Does a text have a value at random sizes? EinformerError says why it has none."""
     try:
         spec = parse(text)
-        model = spec.bind(**{letter: chance.choice((1, 2, 3, 4, 6)) for letter in sorted(Legend.of(spec.tree).letters)})
+        model = spec.bind(**{letter: chance.choice((1, 2, 3, 4, 6)) for letter in sorted(spec.bind().open)})
         if max(map(model.legend.length, model.legend.axes), default=1) > 100:
             return False
         shapes = [[model.legend.length(slot.letter) for slot in formal.slots] for formal in spec.layer.formals]  # type: ignore[union-attr]
@@ -464,6 +462,6 @@ def evaluate(text: str, chance: random.Random) -> bool:
 @pytest.mark.parametrize("name", few(shipped.TEXTS, FEW_TEXTS))
 def test_every_cut_of_a_shipped_text_ends(name: str) -> None:
     """As typed: a text that stops anywhere."""
-    text = read(name).text
+    text = (shipped.FOLDER / f"{name}.ein").read_text(encoding="utf-8")
     for end in range(0, len(text), 37):
         finding_codes(text[:end])

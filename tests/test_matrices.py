@@ -19,7 +19,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Layer
 from einformer.language.walk import equations
 from einformer.notes.notations import conventions, style
-from einformer.notes.rendering import attention, print_latex, render
+from einformer.notes.rendering import attention, render
 from einformer.notes.shelf import documents, source
 from einformer.objects import Specification
 from einformer.testing.subject import Subject, isolate
@@ -315,7 +315,7 @@ def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> No
     """Braces are closed, no letter has two scripts above, no two tensors of a layer are called the same."""
     spec = text(name)
     for convention in ["ours", *MATRICES]:
-        found = print_latex(spec.written, convention, "matrix")
+        found = spec.latex(convention, "matrix")
         assert found.count("{") == found.count("}")
         assert tex_refuses(found) == "", convention
         theirs, how = render(spec.written, convention), style(convention) or MatrixStyle()

@@ -11,8 +11,6 @@ import pytest
 import torch
 
 import einformer
-from einformer.interpreters.count import rules
-from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Phase
 from einformer.objects import Model
 from tests.small import built, error, inputs, weights
@@ -35,14 +33,13 @@ def row(group: str, lines: Lines) -> Row:
     """What a spelling costs."""
     bound = model(group, lines)
     forward = bound.source().rpartition("def forward")[2]
-    spec, at = bound.spec, bound.at(**EXAMPLE)
-    kept = sum(each.total for each in rules.count_activations(spec.tree, spec.name, Numbers(at), 2))
+    memory = bound.memory(B=EXAMPLE["B"], S=EXAMPLE["S"])
     flops = tuple(
         bound.flops(convention=name, phase=phase, B=EXAMPLE["B"], S=EXAMPLE["S"])
         for name in ("torch", "exact")
         for phase in PHASES
     )
-    return tuple(sorted(Counter(re.findall(KERNELS, forward)).items())), kept, flops
+    return tuple(sorted(Counter(re.findall(KERNELS, forward)).items())), memory.activations + memory.logits, flops
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -153,8 +150,7 @@ def test_a_value_that_is_written_twice_is_kept_once() -> None:
     for lines in spellings:
         text = Group("layer N(z_bsd) -> y_bsf:\n  weights P_df, Q_df", "bsdf", spellings).text(lines)
         bound = einformer.parse(text).bind(D=12, F=5)
-        at = bound.at(B=2, S=5)
-        found.add(sum(each.total for each in rules.count_activations(bound.spec.tree, bound.spec.name, Numbers(at), 2)))
+        found.add(bound.memory(B=2, S=5).activations)
         assert bound.source().count("fn.linear(") == 1
     assert found == {2 * 10 * (12 + 5 + 5)}
 
