@@ -12,7 +12,6 @@ import pytest
 
 import einformer
 from einformer.cli import main
-from einformer.huggingface.families import families
 from einformer.interpreters.count.conventions import read_formats
 from einformer.interpreters.count.engines import read_engines
 from einformer.notes.quantities import configs
@@ -20,6 +19,7 @@ from einformer.objects import Model
 from einformer.report import generation
 from einformer.report.generation import count_generation
 from tests.refusals import refuses
+from tests.shipped import families
 from tests.toys import config_of
 
 GIGABYTES = 10**9
