@@ -371,7 +371,6 @@ class _Frame:
         return StoredTensor(tuple(axis_of(index.letter) for index in weight.indices), (), array)
 
     def sizes_of(self, weight: Weight) -> Iterator[str]:
-        """Yields the sizes of a weight's axes with their origin, for messages."""
         return (self.run.legend.describe(index.letter) for index in weight.indices)
 
     def scalar(self, name: str) -> StoredTensor:
@@ -467,7 +466,6 @@ class _Frame:
         return choose(condition, then, self.value(e.arguments[2], both(live, unless) if live else unless))
 
     def spread(self, value: Named, letters: tuple[str, ...]) -> Named:
-        """Returns the value with an axis for each of the letters, repeated along axes that it does not depend on."""
         dims = union(value.dims, letters)
         shape = [value.array.shape[value.dims.index(d)] if d in value.dims else self.length(d) for d in dims]
         return Named(dims, np.broadcast_to(value.over(dims), shape))

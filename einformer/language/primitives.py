@@ -62,7 +62,6 @@ class Primitive:
 
     @property
     def infix(self) -> bool:
-        """Returns whether it stands between its two arguments."""
         return self.torch.startswith("{} ")
 
 

@@ -69,7 +69,6 @@ class Reader:
         return self.known[value]
 
     def numbers_of(self, value: Value) -> Iterable[tuple[Conjunction, Linear]]:
-        """The same, of any length."""
         match value.operation:
             case _ if value in self.scalars and self.facts.letters:
                 line = self.scalars[value]
@@ -329,7 +328,6 @@ def _element(kind: str, name: str, letters: Iterable[str]) -> Linear:
 
 
 def _chosen(cases: tuple[Cases, Cases], then: Numbers, otherwise: Numbers) -> Iterator[tuple[Conjunction, Linear]]:
-    """One of two numbers."""
     branches = [*zip(cases, (then, otherwise), strict=True)]
     if all(numbers or not cases for cases, numbers in branches):
         for own, numbers in branches:

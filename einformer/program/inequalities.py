@@ -74,12 +74,10 @@ class Linear:
     @classmethod
     @functools.lru_cache(maxsize=4096)
     def atom(cls, atom: Atom) -> Linear:
-        """One atom."""
         return cls.of({frozenset(((atom, 1),)): 1})
 
     @classmethod
     def index(cls, letter: str) -> Linear:
-        """The number of an index."""
         return cls.atom(Atom("index", letter))
 
     def __add__(self, other: Linear) -> Linear:
@@ -246,7 +244,6 @@ class Inequality(NamedTuple):
     strict: bool = False
 
     def factor(self, monomial: Monomial) -> Factor:
-        """The factor of a monomial."""
         for own, factor in self.linear.terms:
             if own == monomial:
                 return factor
@@ -420,7 +417,6 @@ class Facts:
         return self.values[inequality]
 
     def with_numbers(self, inequality: Inequality) -> Inequality:
-        """The same, computed."""
         linear = inequality.linear if self.letters else inequality.linear.mapped(self.number)
         infinite = {factor > 0 for monomial, factor in linear.terms if (INFINITE, 1) in monomial}
         if not infinite:
@@ -465,7 +461,6 @@ class Facts:
         return [self.tightened(inequality) for inequality in closed]
 
     def known_of(self, atom: Atom) -> Iterator[Inequality]:
-        """The facts about one atom."""
         value = Linear.atom(atom)
         if self.natural(atom):
             yield Inequality(value - Linear.number(int(atom.kind == "size")))
@@ -485,7 +480,6 @@ class Facts:
         return self.lengths[letter]
 
     def length_of(self, letter: str) -> Linear | None:
-        """The same, computed."""
         axis = self.legend.axis(letter)
         if axis is None or axis_of(letter) == self.time:
             return None
@@ -507,7 +501,6 @@ class Facts:
         return all(factor > 0 for _, factor in linear.terms) and all(a.kind == "size" and self.natural(a) for a in atoms)
 
     def whole(self, monomial: Monomial) -> bool:
-        """Is it a whole number?"""
         return all(
             power > 0 and (self.natural(atom) or atom.name == "floor" or atom == AIM or self.counts(atom))
             for atom, power in monomial

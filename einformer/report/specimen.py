@@ -42,12 +42,10 @@ class Sized:
 
     @functools.cached_property
     def legend(self) -> Legend:
-        """Returns the legend with the sizes of the inputs."""
         return self.model.at(**self.inputs)
 
     @functools.cached_property
     def parts(self) -> tuple[Instance[int], ...]:
-        """Returns the counts as numbers."""
         return table.count_parts(self.model.spec.tree, self.model.spec.name, Numbers(self.legend))
 
 
@@ -57,19 +55,16 @@ class Specimen(Sized):
 
     @functools.cached_property
     def formulas(self) -> tuple[Instance[sympy.Expr], ...]:
-        """Returns the counts as formulas, derived independently of the numbers."""
         from einformer.interpreters.count.symbols import Symbols
 
         return table.count_parts(self.model.spec.tree, self.model.spec.name, Symbols(self.model.legend))
 
     @functools.cached_property
     def write(self) -> Callable[[sympy.Expr], str]:
-        """Returns a function that prints formulas in the order of the legend."""
         return table.choose_writer(self.model.spec.tree)
 
     @functools.cached_property
     def live(self) -> nn.Module:
-        """Returns the emitted module at full size, on the meta device."""
         return self.model.build(device="meta").eval()
 
     @functools.cached_property
@@ -85,21 +80,18 @@ class Small(Sized):
 
     @functools.cached_property
     def weights(self) -> dict[str, Array]:
-        """Returns random weights, the same for all."""
         from einformer.interpreters.torch import measure
 
         return measure.randomise(self.model.build().eval(), self.seed)
 
     @functools.cached_property
     def given(self) -> list[Array]:
-        """Returns random inputs."""
         from einformer.interpreters.torch import measure
 
         return measure.draw_inputs(reads(self.model, self.legend), self.seed)
 
     @functools.cached_property
     def modules(self) -> Mapping[str, nn.Module]:
-        """Returns the emitted module of each plan, in float64."""
         from einformer.interpreters.torch import measure
 
         built = {plan: self.model.build(plan=plan).eval() for plan in ("notation", "fast")}
@@ -108,7 +100,6 @@ class Small(Sized):
         return built
 
     def value(self, plan: str, given: Sequence[Array]) -> Array:
-        """Returns the output of the emitted module of a plan."""
         from einformer.interpreters.torch import measure
 
         return measure.compute(self.modules[plan], given)

@@ -31,7 +31,6 @@ class Code:
     name: str
 
     def output(self, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> Array:
-        """Returns the output, without gradients."""
         tensors = _tensors({**inputs, **weights}, frozenset())
         return to_array(self.call(tensors, inputs))
 

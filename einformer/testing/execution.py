@@ -36,11 +36,9 @@ class Execution:
 
     @property
     def holds(self) -> bool:
-        """Returns whether all checks hold."""
         return all(check.holds for check in self.checks)
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         checks = [asdict(check) for check in self.checks]
         record = {"equations": self.lines, "words": self.words, "checks": checks, "unchecked": dict(self.unchecked)}
         return self.trial.data() | record | {"holds": self.holds}

@@ -71,17 +71,14 @@ class Question:
 
     @property
     def time_axis(self) -> int:
-        """Returns the axis of the output along which positions stand, or -1."""
         time = self.subject.time
         letters = slot_letters(self.subject.head.output)
         return letters.index(time.letter) if time and time.letter in letters else -1
 
     def count_positions(self) -> int:
-        """Returns the number of positions, or 0 without a time axis."""
         return self.answer.shape[self.time_axis] if self.time_axis >= 0 else 0
 
     def find_start(self, tolerance: float) -> int:
-        """Returns the first position at which the answer departs, or 0."""
         return _find_first_wrong(self.answer, self.expected, self.time_axis, tolerance) if self.count_positions() else 0
 
 
@@ -187,7 +184,6 @@ class _Search:
                 yield explanation
 
     def describe(self, says: str, subject: Subject, changed: Changed, missed: int) -> Explanation:
-        """Makes an explanation of a change, in the names of the layers of the text."""
         names = self.question.subject.list_originals(subject)
         meant, made = (
             "; ".join(alone(_rename_calls(equation, names)) for equation in side) for side in (changed.before, changed.after)

@@ -38,17 +38,14 @@ class Piece:
     at: tuple[int, ...] = ()
 
     def shape(self, shape: Shape) -> Shape:
-        """Returns the shape in the code, for the declared shape."""
         sizes = dict(zip(self.letters, shape[len(self.at) :], strict=True))
         return tuple(math.prod(sizes[letter] for letter in slot) for slot in self.slots)
 
     def lay_out(self, array: torch.Tensor) -> torch.Tensor:
-        """Lays out a declared array as in the code."""
         order = [self.letters.index(letter) for slot in self.slots for letter in slot]
         return array[self.at].permute(order).reshape(self.shape(tuple(array.shape)))
 
     def read(self, held: torch.Tensor, shape: Shape) -> torch.Tensor:
-        """Reads the declared array from the code's tensor."""
         letters = [letter for slot in self.slots for letter in slot]
         sizes = dict(zip(self.letters, shape, strict=True))
         apart = held.reshape([sizes[letter] for letter in letters])
@@ -71,7 +68,6 @@ class MappedParameter:
 
     @property
     def paths(self) -> set[str]:
-        """Returns the weights that it holds."""
         return {piece.path for piece in self.pieces} if self.made is None else set(list_parameters(self.made))
 
 

@@ -20,11 +20,9 @@ class Around:
     start: int = 0
 
     def callee(self, name: str) -> Layer | None:
-        """Returns the layer that a call by this name means."""
         return callees(self.layer, {layer.name: layer for layer in self.spec.layers}).get(name)
 
     def is_weight(self, name: str) -> bool:
-        """Returns whether this is a weight of the layer."""
         return any(weight.name == name for weight in self.layer.weights)
 
 

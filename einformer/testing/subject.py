@@ -63,7 +63,6 @@ class Subject:
 
     @property
     def head(self) -> Layer:
-        """Returns the layer that is evaluated."""
         return next(layer for layer in self.tree.layers if layer.name == self.layer)
 
     @property
@@ -93,19 +92,16 @@ class Subject:
         tree: Spec | None = None,
         trace: dict[str, Array] | None = None,
     ) -> Array:
-        """Evaluates this text, or a variant that may have fewer weights, with the reference."""
         arrays = [inputs[formal.name] for formal in self.head.formals]
         held = {self.prefix + path: weights[path] for path in self.weights(tree) if path in weights}
         return reference.evaluate(tree or self.tree, self.layer, arrays, held, self.legend, trace)
 
     def weights(self, tree: Spec | None = None) -> dict[str, placed.Placed]:
-        """Returns the weights by path, of this text or a variant."""
         tree = tree or self.tree
         head = next(layer for layer in tree.layers if layer.name == self.layer)
         return {path.removeprefix(self.prefix): weight for path, weight in placed.weights(tree, head, self.legend).items()}
 
     def list_originals(self, apart: Subject) -> dict[str, str]:
-        """Returns the names of the layers whose copies are in a separated subject."""
         names = {layer.span: layer.name for layer in self.written.layers if layer.name != CARRIER}
         names_of_copies = {layer.name: names.get(layer.span, layer.name) for layer in apart.written.layers}
         return names_of_copies | {CARRIER: CARRIER}
@@ -136,17 +132,14 @@ class Subject:
         return frozenset(counts)
 
     def letters(self) -> list[str]:
-        """Returns the letters of open sizes, those that the layer uses first."""
         return sorted(binding.open_sizes(self.legend), key=lambda name: (name not in self.find_used(), name))
 
     def find_used(self) -> set[str]:
-        """Returns the letters of the sizes of its axes."""
         used = {axis_of(x.letter) for e in self._expressions() for x in subexpressions(e) if isinstance(x, Index)}
         used |= {i.letter for layer in self.written.layers for w in layer.weights for i in w.indices}
         return {axis.size.name for axis in self.legend.axes.values() if isinstance(axis.size, Name) and axis.letter in used}
 
     def sizes(self) -> dict[str, int]:
-        """Returns the sizes of its axes by name."""
         named = [(axis.size.name, axis.letter) for axis in self.legend.axes.values() if isinstance(axis.size, Name)]
         return {name: self.legend.length(letter) for name, letter in sorted(named) if name in self.find_used()}
 

@@ -42,7 +42,6 @@ class Trial:
             yield name, " × ".join(map(str, array.shape)), *mean_and_deviation
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`."""
         columns = ("tensor", "shape", "mean", "deviation")
         rows = [dict(zip(columns, row, strict=True)) for row in self.rows()]
         return {"layer": self.head, "sizes": dict(self.sizes), "tensors": rows, "output": self.output.tolist()}
