@@ -907,13 +907,13 @@ MUTANTS = (
         "lint_reading.py::test_greek_letters_of_a_legend_are_indices",
     ),
     _mutant(
-        "a softmax is over any index of its axis", "language/scope.py",
+        "a softmax is over any index of its axis", "notes/judge.py",
         "if over.letter in letters and len(twins) == 1 and", "if over.letter not in letters and",
         "lint.py::test_a_slip_is_found_where_it_is[a softmax over the queries]",
     ),
     _mutant(
-        "a term may lack an index whose twin it has twice", "language/scope.py",
-        "if sum(i in free for free in having) > 1), \"\")", "if sum(i in free for free in having) > 9), \"\")",
+        "a term may lack an index whose twin it has twice", "notes/judge.py",
+        "legend.are_twins(i, letter) and doubled[i] > 1)", "legend.are_twins(i, letter) and doubled[i] > 9)",
         "lint.py::test_a_slip_is_found_where_it_is[a term with another index twice]",
     ),
     _mutant(

@@ -16,11 +16,10 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Iterator
 
-_LETTER = re.compile(r"[A-Za-z][2-9]?|1")
-_NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # a single letter is not a suffix: `loss_a`, `pos_x`
+from einformer.notes.names import ENTRY, LETTER, NAME
+
 _ITEM = re.compile(r"(?P<name>[^\W\d_][^\W_]*)_(?P<suffix>[a-zα-ω][a-zα-ω0-9]*|[A-Z]{2,})")  # the letters of a contract
 _AXES = frozenset("abcdefghjklmnstuvxy")  # the notes use these; most words hold another letter
-_LEGEND = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*[A-Za-z(]")
 _CONTRACT = re.compile(r"\s*\w+_\w+(\s*,\s*\w+)*\s*->\s*\w+_\w+(\s*,\s*\w+)*\s*")
 _WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only where nothing spells the suffix as axes
     """
@@ -80,7 +79,7 @@ def _distinct(suffix: str) -> bool:
 
 def split_suffix(suffix: str) -> list[str]:
     """Splits a suffix into letters: `b`, `s`, `s2` of `bss2`."""
-    return _LETTER.findall(suffix)
+    return LETTER.findall(suffix)
 
 
 def read_annotation(node: ast.expr | None) -> list[str]:
@@ -149,7 +148,7 @@ def _read_contracts(node: ast.AST) -> Iterator[str]:
 
 def _read_suffix(node: ast.expr) -> list[str]:
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    match = _NAME.fullmatch(name)
+    match = NAME.fullmatch(name)
     return split_suffix(match["suffix"]) if match else []
 
 
@@ -158,7 +157,7 @@ def _read_comments(tree: ast.Module, text: str) -> Iterator[str]:
     comments = [line.strip().lstrip("#") if line.strip().startswith("#") else "" for line in text.splitlines()]
     strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     for lines in (comments, *(string.splitlines() for string in strings)):
-        matches = [_LEGEND.match(line) for line in lines]
+        matches = [ENTRY.match(line) for line in lines]
         for one, other in itertools.pairwise(matches):
             if one and other:
                 yield from (one["letter"], other["letter"])

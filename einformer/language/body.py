@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language import tree
-from einformer.language.calls import axis_of, called_layers, callees, name_instances, slot_letters
+from einformer.language.calls import axis_of, called_layers, callees, name_instances
 from einformer.language.primitives import CONDITIONS, NAMES, NUMERIC, primitive
 from einformer.language.printer import PLAIN, show
 from einformer.language.scope import Scope, find_unfelt
@@ -88,10 +88,6 @@ def check_line(equation: Equation, defined: dict[str, Definition], legend: Legen
     if isinstance(left, Tensor) and own is not None and own.slots is not None:
         body.findings += body.find_disagreement(left, own.slots, own.span)
     body.check_right(equation, loops)
-    if not body.findings and isinstance(equation.right, Sum):
-        scope = Scope({}, loops, legend)
-        scope.check_terms(equation.right, slot_letters(left))
-        body.findings += scope.findings
     return body.findings
 
 

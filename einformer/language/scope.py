@@ -7,7 +7,7 @@ wanted", is `Scope.elaborate(e, K)`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Finding
@@ -15,7 +15,7 @@ from einformer.language.calls import Binding, Letters, axis_of, bind_call, calle
 from einformer.language.primitives import primitive
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Number, Product, Quotient, Sum, Tensor
+from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, loops, rebuild, subexpressions
 
 Wanted = frozenset[str]
@@ -100,28 +100,6 @@ class Scope:
         message = f"the left side has {', '.join(f'`{letter}`' for letter in letters)}, the right side never mentions that"
         side = equation.right if equation.relation == "return" else equation.left
         self.report("E302", message, side, f"`{letters[0]}` on the right, or a left side without it", letters[0])
-
-    def check_terms(self, e: Sum, wanted: Sequence[str]) -> None:
-        """Refuses a term of a note that alone lacks an index, and has its twin in two factors: `δ_ik δ_jk + δ_il δ_jk`.
-
-        All terms have the twin: of a squared distance, `x_i x_i - 2 x_i x_j + x_j x_j`, one lacks it. A text may say either.
-        """
-        for letter in wanted:
-            lacking = [term for term in e.terms if letter not in self.free(term)]
-            twin = self.find_doubled(lacking[0], letter, wanted) if len(lacking) == 1 < len(e.terms) else ""
-            if twin and all(twin in self.free(term) for term in e.terms):
-                message = f"this term has `{twin}` twice, and lacks `{letter}`, which all other terms have"
-                self.report("E302", message, lacking[0], f"`{letter}` for one `{twin}`", letter)
-
-    def find_doubled(self, e: Expression, letter: str, wanted: Sequence[str]) -> str:
-        """Returns the twin of an index that two factors have, or an empty string."""
-        having = [self.free(f) for f in factors_of(e)] if isinstance(e, Product | Quotient) else []
-        twins = [
-            i
-            for i in wanted
-            if i != letter and (self.legend.are_twins(i, letter) if self.legend else axis_of(i) == axis_of(letter))
-        ]
-        return next((i for i in twins if sum(i in free for free in having) > 1), "")
 
     def elaborate(self, e: Expression, wanted: Wanted) -> Expression:
         """e with its implicit sums written out, where the indices `wanted` are wanted around it."""
@@ -268,35 +246,6 @@ def factors_of(e: Product | Quotient) -> tuple[Expression, ...]:
     if isinstance(e, Product):
         return e.factors
     return (e.numerator.factors if isinstance(e.numerator, Product) else (e.numerator,)) + (e.denominator,)
-
-
-def find_misweighed(lines: Sequence[Equation], legend: Legend) -> Iterator[tuple[Tensor | Name, Finding]]:
-    """Yields each softmax over an index of which the weights are summed over its twin, with the left side of its line.
-
-    In a text this is allowed outside of causal models, where E505 or E501 refuses it. In a note nobody means it.
-    """
-    for line in lines:
-        operators = [x for x in subexpressions(line.right) if isinstance(x, Apply) and x.name == "Sm" and len(x.indices) == 1]
-        if len(operators) != 1 or not isinstance(line.left, Tensor):
-            continue
-        over, letters = operators[0].indices[0], slot_letters(line.left)
-        twins = [letter for letter in letters if letter != over.letter and legend.are_twins(letter, over.letter)]
-        if over.letter in letters and len(twins) == 1 and _is_summed(line.left, over.letter, twins[0], lines):
-            message = f"`Sm` is over `{over.letter}`, but its weights are summed over `{twins[0]}`"
-            yield line.left, Finding("E312", message, over.span, (), f"`Sm_{twins[0]}`")
-
-
-# A line reads the weights in this form, keeps the one index, and sums the other.
-def _is_summed(weights: Tensor, over: str, twin: str, lines: Sequence[Equation]) -> bool:
-    letters = slot_letters(weights)
-    for line in lines:
-        left = slot_letters(line.left)
-        for use in (x for x in subexpressions(line.right) if isinstance(x, Tensor) and x.name == weights.name):
-            here = dict(zip(letters, slot_letters(use), strict=False))
-            alike = list(map(axis_of, letters)) == list(map(axis_of, here.values()))
-            if alike and here[over] in left and here[twin] not in left:
-                return True
-    return False
 
 
 Line = Callable[[Tensor], Equation | None]  # that defines a tensor which is read once

@@ -92,10 +92,6 @@ class Legend:
         names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
         return frozenset(names - self.scalars.keys() - CONSTANTS.keys())
 
-    def are_twins(self, one: str, other: str) -> bool:
-        """Returns whether two indices run over one axis: `s` and `s'`."""
-        return axis_of(one) == axis_of(other)
-
     def are_apart(self, one: str, other: str) -> bool:
         """Returns whether two indices run over different axes."""
         return axis_of(one) != axis_of(other)

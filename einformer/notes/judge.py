@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Finding, Span
+from einformer.language import calls
 from einformer.language.body import Definition, check_line, find_repeated
 from einformer.language.calls import axis_of
 from einformer.language.primitives import primitive
-from einformer.language.scope import Scope, factors_of, find_misweighed
+from einformer.language.scope import Scope, factors_of
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
 from einformer.notes.documents.signs import OF_AUTHOR
@@ -100,7 +101,7 @@ def judge_section(lines: Sequence[JudgedLine], known: SectionContext) -> None:
         line.findings += _judge_masks(line, lines) if known.causal else ()
     definitions = {id(line.defines): line for line in lines if line.defines is not None and line.right is not None}
     equations = [Equation(x.defines, "=", x.right, span=x.defines.span) for x in definitions.values() if x.defines and x.right]
-    for tensor, finding in find_misweighed(equations, known.legend):
+    for tensor, finding in _find_misweighed(equations, known.legend):
         definitions[id(tensor)].findings.append(finding)
     for line in lines:
         once = [f for f in line.findings if f.code not in ("E307", "E308") or (f.code, f.message) not in told]
@@ -185,7 +186,7 @@ def _check(line: Equation, defined: _Defined, known: SectionContext, spoken: Let
         left = _drop_doubled(left, frozenset(slot_letters(left)))
     names = {x.name: Definition(None, x.span, "tensor") for x in subexpressions(plain) if isinstance(x, Tensor | Name)}
     explicit, definitions = replace(line, left=left, right=plain), {**names, **defined}
-    findings = check_line(explicit, definitions, known.legend, loops)
+    findings = check_line(explicit, definitions, known.legend, loops) or _find_lopsided(explicit, known.legend, loops)
     if findings and all(finding.code in _OF_SLOTS for finding in findings):
         mended = _mend(plain, definitions, {finding.span for finding in findings})
         silent = {name: replace(definition, slots=None) for name, definition in definitions.items()}
@@ -193,18 +194,36 @@ def _check(line: Equation, defined: _Defined, known: SectionContext, spoken: Let
     return findings
 
 
-# With the slots that it lacks.
+# With the slots that it lacks, as often as it lacks them.
 def _mend(e: Expression, defined: _Defined, wrong: set[Span]) -> Expression:
     if isinstance(e, Tensor | Name) and e.span in wrong and (slots := defined[e.name].slots):
-        more, here = (
-            list[Index](),
-            Counter(axis_of(slot.letter) for slot in open_groups(slots_of(e)) if isinstance(slot, Index)),
-        )
-        for slot in (slot for slot in open_groups(slots) if isinstance(slot, Index)):
-            more += [slot] * (here[axis_of(slot.letter)] < 1)
-            here[axis_of(slot.letter)] -= 1
+        more, here = list[Index](), Counter(axis_of(index.letter) for index in _list_indices(slots_of(e)))
+        for index in _list_indices(slots):
+            more += [index] * (here[axis_of(index.letter)] < 1)
+            here[axis_of(index.letter)] -= 1
         return Tensor(e.name, (*slots_of(e), *more), span=e.span)
     return rebuild(e, lambda child: _mend(child, defined, wrong))
+
+
+def _list_indices(slots: Iterable[Expression]) -> Iterator[Index]:
+    return (slot for slot in open_groups(slots) if isinstance(slot, Index))
+
+
+# A term that alone lacks an index, and has its twin in two factors: `δ_ik δ_jk + δ_il δ_jk`. All terms have the twin: of a
+# squared distance, `x_i x_i - 2 x_i x_j + x_j x_j`, one lacks it. A text may say either.
+def _find_lopsided(line: Equation, legend: Stated, loops: Letters) -> list[Finding]:
+    scope, wanted, e = Scope({}, loops, legend), calls.slot_letters(line.left), line.right
+    terms = e.terms if isinstance(e, Sum) else ()
+    for letter in wanted if len(terms) > 1 else ():
+        lacking = [term for term in terms if letter not in scope.free(term)]
+        factors = factors_of(lacking[0]) if len(lacking) == 1 and isinstance(lacking[0], Product | Quotient) else ()
+        doubled = Counter(i for factor in factors for i in scope.free(factor))
+        twins = (i for i in wanted if i != letter and legend.are_twins(i, letter) and doubled[i] > 1)
+        twin = next(twins, "")
+        if twin and all(twin in scope.free(term) for term in terms):
+            message = f"this term has `{twin}` twice, and lacks `{letter}`, which all other terms have"
+            scope.report("E302", message, lacking[0], f"`{letter}` for one `{twin}`", letter)
+    return scope.findings
 
 
 # `t` and `\bar{t}` may be one index.
@@ -454,6 +473,36 @@ class _Forms:
 def axes_of(x: Tensor | Name) -> list[str]:
     """Returns the axes of the letters in the slots of a tensor."""
     return [axis_of(letter) for letter in slot_letters(x)] if isinstance(x, Tensor) else []
+
+
+# ----------------------------------------------------------------------------------------------------------- softmaxes
+
+
+# Each softmax over an index of which the weights are summed over its twin, with the left side of its line. In a text this is
+# allowed outside of causal models, where E505 or E501 refuses it. In a note nobody means it.
+def _find_misweighed(lines: Sequence[Equation], legend: Stated) -> Iterator[tuple[Tensor | Name, Finding]]:
+    for line in lines:
+        operators = [x for x in subexpressions(line.right) if isinstance(x, Apply) and x.name == "Sm" and len(x.indices) == 1]
+        if len(operators) != 1 or not isinstance(line.left, Tensor):
+            continue
+        over, letters = operators[0].indices[0], slot_letters(line.left)
+        twins = [letter for letter in letters if letter != over.letter and legend.are_twins(letter, over.letter)]
+        if over.letter in letters and len(twins) == 1 and _is_summed(line.left, over.letter, twins[0], lines):
+            message = f"`Sm` is over `{over.letter}`, but its weights are summed over `{twins[0]}`"
+            yield line.left, Finding("E312", message, over.span, (), f"`Sm_{twins[0]}`")
+
+
+# A line reads the weights in this form, keeps the one index, and sums the other.
+def _is_summed(weights: Tensor, over: str, twin: str, lines: Sequence[Equation]) -> bool:
+    letters = slot_letters(weights)
+    for line in lines:
+        left = calls.slot_letters(line.left)
+        for use in (x for x in subexpressions(line.right) if isinstance(x, Tensor) and x.name == weights.name):
+            here = dict(zip(letters, slot_letters(use), strict=False))
+            alike = list(map(axis_of, letters)) == list(map(axis_of, here.values()))
+            if alike and here[over] in left and here[twin] not in left:
+                return True
+    return False
 
 
 # ----------------------------------------------------------------------------------------------------------------- masks

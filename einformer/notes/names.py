@@ -10,16 +10,16 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Source, Span
 
 Shape = tuple[str, ...]  # a letter for each axis; `1` for length 1, and nothing for an unknown axis
-_LETTER = re.compile(r"[A-Za-z][2-9]?|1")
-_NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # a single letter is not a suffix: `loss_a`
+LETTER = re.compile(r"[A-Za-z][2-9]?|1")
+NAME = re.compile(r"[^\W\d_]\w*?_(?P<suffix>(?:[A-Za-z][2-9]?|1){2,})")  # a single letter is not a suffix: `loss_a`
 _AXES = re.compile(r"#\s*(?:einformer:\s*axes\b|axes:)(?P<axes>[^\n#]*)")
-_ENTRY = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*(?P<words>[A-Za-z(]\w*)")
+ENTRY = re.compile(r"[\s\-*]*`?(?P<letter>[A-Za-z][2-9]?)`?\s*(?:[:=]|\s{2})\s*(?P<words>[A-Za-z(]\w*)")
 _PRIMED = re.compile(r"\b(?P<letter>[A-Za-z][2-9]?) is (?P<axis>[A-Za-z])'(?!\w)")  # as the emitted files say it
 _SAME = frozenset(  # functions that keep the axes of their first argument
     re.findall(
@@ -74,7 +74,7 @@ def _find_legend(tree: ast.Module, text: str) -> Iterator[tuple[str, str]]:
     strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     for lines in (comments, *(string.splitlines() for string in strings)):
         entries = dict[str, str]()
-        for one, other in itertools.pairwise(map(_ENTRY.match, lines)):
+        for one, other in itertools.pairwise(map(ENTRY.match, lines)):
             entries |= {entry["letter"]: entry["words"] for entry in (one, other) if entry} if one and other else {}
         primed = _PRIMED.finditer("\n".join(lines)) if entries else ()
         yield from (entries | {match["letter"]: entries.get(match["axis"], match["axis"]) for match in primed}).items()
@@ -172,11 +172,11 @@ class _StatementReader:
 
     def read_suffix(self, name: str) -> Shape | None:
         """Returns the axes of `q_bsea` if the legend has all its letters, each different: `S_steps` is a word."""
-        match = _NAME.fullmatch(name)
-        letters = tuple(letter for letter in _LETTER.findall(match["suffix"]) if letter != "1") if match else ()
+        match = NAME.fullmatch(name)
+        letters = tuple(letter for letter in LETTER.findall(match["suffix"]) if letter != "1") if match else ()
         if match is None or len(set(letters)) < len(letters) or not all(letter in self.legend for letter in letters):
             return None
-        return tuple(_LETTER.findall(match["suffix"]))
+        return tuple(LETTER.findall(match["suffix"]))
 
     def read_annotation(self, node: ast.expr | None) -> Shape | None:
         """Returns the axes of `Float[Tensor, "b s d"]`, as far as the legend has their letters."""
@@ -306,9 +306,9 @@ class _StatementReader:
             self.values[node] = self.attempt(node, lambda: self.evaluate(node))
         return self.values[node]
 
-    def attempt(self, node: ast.expr, rule: object) -> ShapedValue | None:
+    def attempt(self, node: ast.expr, rule: Callable[[], ShapedValue | None]) -> ShapedValue | None:
         try:
-            return rule()  # type: ignore[operator, no-any-return]
+            return rule()
         except _Disagreement as wrong:
             self.findings.append(Finding(wrong.code, wrong.message, span_of(node, self.source), wrong.facts, wrong.fix))
             return None
