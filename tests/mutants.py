@@ -1278,8 +1278,8 @@ MUTANTS = (
     ),
     # ------------------------------------------------------------------------------------------------------------- pictures
     _mutant(
-        "an arrow comes from the first operand alone", "interpreters/diagram.py",
-        "for operand in value.operands for source", "for operand in value.operands[:1] for source",
+        "an arrow comes from the first value alone that is read", "interpreters/diagram.py",
+        "if inner in known and (node := self.find(inner))]", "if inner in known and (node := self.find(inner))][:1]",
         "draw.py::test_arrows_are_what_equations_read",
     ),
     _mutant(

@@ -21,9 +21,10 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Spec, Sum
 from einformer.language.walk import equations
 from einformer.program import operations as op
+from einformer.program.listing import spell_labels
 from einformer.program.lowering import lower
 from einformer.program.operations import Function, Line, Turns, Value
-from einformer.program.rewrite import list_lines, walk_values
+from einformer.program.rewrite import list_lines, walk, walk_values
 
 # Okabe and Ito's colours, which the colour-blind can tell apart, and what they stand for: the first that a box holds.
 COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -75,7 +76,7 @@ _FORMULAS = _Formulas()
 
 
 @dataclass(slots=True, eq=False)
-class GraphNode:
+class Box:
     """A box, a loop, or the place where an arrow passes a row; `x` is where the stream or its middle is."""
 
     kind: str  # of COLOURS, or `end`, `sum`, `way`
@@ -116,19 +117,19 @@ class GraphNode:
 class Arrow:
     """A tensor that one node reads from another, through the rows between; `port` is the node of a loop that it goes to."""
 
-    source: GraphNode
-    target: GraphNode
-    port: GraphNode | None = None
-    ways: list[GraphNode] = field(default_factory=list)
+    source: Box
+    target: Box
+    port: Box | None = None
+    ways: list[Box] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Graph:
     """The nodes of a layer or of a loop, each after those that it reads."""
 
-    nodes: list[GraphNode] = field(default_factory=list)
+    nodes: list[Box] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
-    rows: list[list[GraphNode]] = field(default_factory=list)
+    rows: list[list[Box]] = field(default_factory=list)
 
     @property
     def left(self) -> float:
@@ -167,11 +168,11 @@ class Graph:
 
     def choose_rows(self) -> None:
         """Puts a node below all that it reads; what no input reaches directly above its first reader; outputs last."""
-        sources, targets = defaultdict[GraphNode, list[GraphNode]](list), defaultdict[GraphNode, list[GraphNode]](list)
+        sources, targets = defaultdict[Box, list[Box]](list), defaultdict[Box, list[Box]](list)
         for arrow in self.arrows:
             sources[arrow.target].append(arrow.source)
             targets[arrow.source].append(arrow.target)
-        reached = set[GraphNode]()
+        reached = set[Box]()
         for node in self.nodes:
             node.row = max((source.row + 1 for source in sources[node]), default=0)
             if node.kind == "end" or reached.intersection(sources[node]):
@@ -189,11 +190,11 @@ class Graph:
 
     def pass_rows(self) -> None:
         """Where an arrow passes rows it has a place in each, which the arrows from one node share."""
-        places = dict[tuple[GraphNode, int], GraphNode]()
+        places = dict[tuple[Box, int], Box]()
         for arrow in self.arrows:
             for row in range(arrow.source.row + 1, arrow.target.row):
                 if (arrow.source, row) not in places:
-                    place = places[arrow.source, row] = GraphNode("way", row=row, side=arrow.target.side)
+                    place = places[arrow.source, row] = Box("way", row=row, side=arrow.target.side)
                     self.rows[row].append(place)
                 place = places[arrow.source, row]
                 place.stream |= arrow.source.stream and arrow.target.stream
@@ -201,10 +202,7 @@ class Graph:
 
     def list_neighbours(self) -> tuple[Neighbours, Neighbours]:
         """What each node is joined with in the row above, and in the row below; by how much to the side."""
-        above, below = (
-            defaultdict[GraphNode, dict[GraphNode, float]](dict),
-            defaultdict[GraphNode, dict[GraphNode, float]](dict),
-        )
+        above, below = defaultdict[Box, dict[Box, float]](dict), defaultdict[Box, dict[Box, float]](dict)
         for arrow in self.arrows:
             for upper, under in itertools.pairwise([arrow.source, *arrow.ways, arrow.target]):
                 aside = arrow.port.x if arrow.port and under is arrow.target else 0
@@ -212,10 +210,10 @@ class Graph:
         return above, below
 
 
-Neighbours = Mapping[GraphNode, Mapping[GraphNode, float]]
+Neighbours = Mapping[Box, Mapping[Box, float]]
 
 
-def _order(row: list[GraphNode], neighbours: Neighbours) -> None:
+def _order(row: list[Box], neighbours: Neighbours) -> None:
     """Sorts a row by where its neighbours stand, with the stream in the middle."""
     middle = any(node.stream for node in row)
     places = {node: node.x if neighbours[node] == {} else _average(node, neighbours) for node in row}
@@ -224,7 +222,7 @@ def _order(row: list[GraphNode], neighbours: Neighbours) -> None:
         node.x = place - (len(row) - 1) / 2
 
 
-def _spread(row: list[GraphNode], neighbours: Neighbours) -> None:
+def _spread(row: list[Box], neighbours: Neighbours) -> None:
     """Moves the nodes of a row towards their neighbours, as far as there is room; the stream stays at zero."""
     wanted = [0.0 if node.stream else _average(node, neighbours) for node in row]
     apart = [0.0] + [one.right + other.left + _BESIDE for one, other in itertools.pairwise(row)]
@@ -238,33 +236,33 @@ def _spread(row: list[GraphNode], neighbours: Neighbours) -> None:
         node.x = (right[i] + left[i]) / 2 if middle is None else right[i] if i >= middle else left[i]
 
 
-def _average(node: GraphNode, neighbours: Neighbours) -> float:
+def _average(node: Box, neighbours: Neighbours) -> float:
     places = [other.x + aside for other, aside in neighbours[node].items()]
     return sum(places) / len(places) if places else node.x
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Draft:
     """Reads the lines of a function, or of a loop in it, as a graph."""
 
     text: Mapping[Span, Equation]  # the equations as they are written
     names: Mapping[str, str]  # the layers of functions
     legend: Legend
     read: Collection[Value]  # the values that an equation reads
-    outer: _Reader | None = None
-    frame: GraphNode | None = None  # the loop around, as a node of the outer graph
+    outer: _Draft | None = None
+    frame: Box | None = None  # the loop around, as a node of the outer graph
     graph: Graph = field(default_factory=Graph)
-    at: dict[Value, GraphNode] = field(default_factory=dict)
+    at: dict[Value, Box] = field(default_factory=dict)
     lines: dict[Value, Line] = field(default_factory=dict)
-    last: dict[str, GraphNode] = field(default_factory=dict)  # of each name
+    last: dict[str, Box] = field(default_factory=dict)  # of each name
     side: int = 1
 
     def read_function(self, function: Function, layer: Layer) -> Graph:
         """The inputs, the equations, the output."""
         for line, formal in zip(function.inputs, layer.formals, strict=True):
-            self.add(GraphNode("end", _FORMULAS.left(formal), self.spell_shape(line.labels)), line)
+            self.add(Box("end", _FORMULAS.left(formal), self.spell_shape(line.labels)), line)
         self.read_lines(function.lines)
-        end = self.add(GraphNode("end", _FORMULAS.left(layer.output)))
+        end = self.add(Box("end", _FORMULAS.left(layer.output)))
         self.connect(self.find_sources(function.output.value), end)
         return self.graph
 
@@ -285,7 +283,7 @@ class _Reader:
         if not (stream and whole and equation.relation == "<-"):
             text = _FORMULAS.equation(replace(equation, relation="=") if equation.relation == "return" else equation)
             again = isinstance(operation, op.Recur)
-            node = GraphNode(self.choose_kind(line.value), text, self.spell_shape(line.labels), again=again)
+            node = Box(self.choose_kind(line.value), text, self.spell_shape(line.labels), again=again)
             sources = self.find_sources(line.value)
             self.connect(sources, self.add(node, line))
             return
@@ -296,10 +294,10 @@ class _Reader:
                 node.side = self.side
             before, self.side = len(self.graph.nodes), -self.side
         stream.stream = True
-        node = GraphNode("sum", "+", self.spell_shape(line.labels), stream=True)
+        node = Box("sum", "+", self.spell_shape(line.labels), stream=True)
         self.connect([stream, *ends], self.add(node, line))
 
-    def read_term(self, value: Value, term: Expression | None = None) -> GraphNode:
+    def read_term(self, value: Value, term: Expression | None = None) -> Box:
         """A box for each layer that is called on the result of another; else one for the whole term."""
         if isinstance(value.operation, op.Call):
             call = value.operation
@@ -311,7 +309,7 @@ class _Reader:
             ]
         else:
             kind, text, sources = self.choose_kind(value), _FORMULAS.expression(term) if term else "", self.find_sources(value)
-        node = self.add(GraphNode(kind, text, self.spell_shape([(letter,) for letter in value.axes])))
+        node = self.add(Box(kind, text, self.spell_shape([(letter,) for letter in value.axes])))
         self.connect(sources, node)
         return node
 
@@ -321,15 +319,15 @@ class _Reader:
 
     def read_loop(self, turns: Turns) -> None:
         """A frame: what it carries, and what it reads from outside, come in at its top."""
-        frame = GraphNode("end", f"for {turns.letter} < {self.spell_size((turns.letter,))}")
-        inner = _Reader(self.text, self.names, self.legend, self.read, self, frame)
+        frame = Box("end", f"for {turns.letter} < {self.spell_size((turns.letter,))}")
+        inner = _Draft(self.text, self.names, self.legend, self.read, self, frame)
         frame.inner = inner.graph
         self.graph.nodes.append(frame)
         for carried in turns.carried:
             if carried.before is None and carried.within not in self.read:
                 continue
             line = Line(carried.name, carried.within, tuple((letter,) for letter in carried.within.axes))
-            port = inner.add(GraphNode("end", _spell(line)), line)
+            port = inner.add(Box("end", _spell(line)), line)
             if carried.before is not None:
                 self.connect(self.find_sources(carried.before), frame, port)
         inner.read_lines(turns.lines)
@@ -337,7 +335,7 @@ class _Reader:
             if carried.before is None and carried.after not in self.read:
                 continue
             line = Line(carried.name, carried.after, tuple((letter,) for letter in carried.after.axes))
-            end = inner.add(GraphNode("end", _spell(line)))
+            end = inner.add(Box("end", _spell(line)))
             end.stream = any(node.stream for node in inner.find_sources(carried.last))
             inner.connect(inner.find_sources(carried.last), end)
             self.place(frame, line)
@@ -346,22 +344,22 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------------- nodes
 
-    def add(self, node: GraphNode, line: Line | None = None) -> GraphNode:
+    def add(self, node: Box, line: Line | None = None) -> Box:
         """A new node, where the value of a line is found from now on."""
         self.graph.nodes.append(node)
         if line:
             self.place(node, line)
         return node
 
-    def place(self, node: GraphNode, line: Line) -> None:
+    def place(self, node: Box, line: Line) -> None:
         """Says where the value of a line is found."""
         self.at[line.value], self.lines[line.value], self.last[line.name] = node, line, node
 
-    def connect(self, sources: Iterable[GraphNode], target: GraphNode, port: GraphNode | None = None) -> None:
+    def connect(self, sources: Iterable[Box], target: Box, port: Box | None = None) -> None:
         """Arrows, one for each source."""
         self.graph.arrows += [Arrow(source, target, port) for source in dict.fromkeys(sources)]
 
-    def find(self, value: Value) -> GraphNode | None:
+    def find(self, value: Value) -> Box | None:
         """The node of a value; of one from outside a loop, a new one at the top of the frame."""
         if value in self.at or self.outer is None or self.frame is None:
             return self.at.get(value)
@@ -369,41 +367,27 @@ class _Reader:
         if source is None:
             return None
         line = self.outer.lines[value]
-        port = GraphNode("end", _spell(line))
+        port = Box("end", _spell(line))
         self.graph.nodes.insert(0, port)
         self.at[value], self.lines[value] = port, line
         self.outer.connect([source], self.frame, port)
         return port
 
-    def find_sources(self, value: Value) -> list[GraphNode]:
+    @property
+    def known(self) -> set[Value]:
+        """The values that have a node, here or outside the loop."""
+        return {*self.at, *(self.outer.known if self.outer else ())}
+
+    def find_sources(self, value: Value) -> list[Box]:
         """The nodes that a value is made of."""
-        node = self.find(value)
-        if node is not None:
-            return [node]
-        return list(dict.fromkeys(source for operand in value.operands for source in self.find_sources(operand)))
+        known = self.known
+        return [node for inner in walk(value, closed=known) if inner in known and (node := self.find(inner))]
 
     def choose_kind(self, value: Value) -> str:
         """The first of the colours that fits an operation of the box."""
-        kinds = set(self.list_kinds(value)) if self.find(value) is None else {"pointwise"}
+        known = self.known
+        kinds = {_find_kind(inner) for inner in walk(value, closed=known) if inner not in known} | {"pointwise"}
         return next(kind for kind in COLOURS if kind in kinds)
-
-    def list_kinds(self, value: Value) -> Iterator[str]:
-        """The colours of the operations of a box."""
-        yield "pointwise"
-        match value.operation:
-            case op.Call():
-                yield "layer"
-            case op.Reduce("Sm"):
-                yield "softmax"
-            case op.Einsum(_, factors):
-                yield "linear" if any(map(_is_stored, factors)) else "product"
-            case op.Gather(argument) if _is_stored(argument):
-                yield "lookup"
-            case _:
-                pass
-        for operand in value.operands:
-            if self.find(operand) is None:
-                yield from self.list_kinds(operand)
 
     # ------------------------------------------------------------------------------------------------------- shapes
 
@@ -422,11 +406,22 @@ class _Reader:
 
 
 def _spell(line: Line) -> str:
-    return line.name + f"{_DOWN}{_spell_letters(line)}{_END}" * bool(line.labels)
+    return line.name + f"{_DOWN}{spell_labels(line.labels)}{_END}" * bool(line.labels)
 
 
-def _spell_letters(line: Line) -> str:
-    return "".join(label[0] if len(label) == 1 else f"({''.join(label)})" for label in line.labels)
+def _find_kind(value: Value) -> str:
+    """The colour of an operation."""
+    match value.operation:
+        case op.Call():
+            return "layer"
+        case op.Reduce("Sm"):
+            return "softmax"
+        case op.Einsum(_, factors):
+            return "linear" if any(map(_is_stored, factors)) else "product"
+        case op.Gather(argument) if _is_stored(argument):
+            return "lookup"
+        case _:
+            return "pointwise"
 
 
 def _is_stored(value: Value) -> bool:
@@ -498,15 +493,15 @@ def draw(written: Spec, tree: Spec, name: str, legend: Legend, width: int = 1600
     It is as wide as its widest panel, and else at most so many pixels.
     """
     program = lower(tree, name, legend)
-    text = {equation.span: equation for layer in written.layers for equation in equations(layer.body)}
     layers = {equation.span: layer for layer in written.layers for equation in equations(layer.body)}
-    names = {function: _find_layer(program.functions[function], layers) for function in program.functions}
+    text = {equation.span: equation for layer in written.layers for equation in equations(layer.body)}
+    names = {name: _find_layer(function, layers) for name, function in program.functions.items()}
     shown = {layer.name: function for function, layer in reversed(names.items())}
     panels = list[Panel]()
     for layer in sorted(written.layers, key=lambda layer: shown.get(layer.name) != program.name):
         if layer.name in shown:
             function = program.functions[shown[layer.name]]
-            reader = _Reader(text, {f: names[f].name for f in names}, legend, set(walk_values(function)))
+            reader = _Draft(text, {f: names[f].name for f in names}, legend, set(walk_values(function)))
             graph = reader.read_function(function, layer).lay_out()
             panels.append(Panel(_FORMULAS.signature(layer), layer.comment, graph))
     return Drawing(_draw_panels(panels, written.title or name, width))
@@ -524,7 +519,7 @@ def _draw_panels(panels: Sequence[Panel], title: str, width: float) -> str:
         _draw_panel(_move(root, x, y), panel)
     wide = max(_KEY, *(x + panel.width for panel, (x, _) in zip(panels, places, strict=True)))
     bottom = max(y + panel.height for panel, (_, y) in zip(panels, places, strict=True)) + _MARGIN
-    kinds = {node.kind for panel in panels for node in _walk_nodes(panel.graph)}
+    kinds = {node.kind for panel in panels for node in _walk_boxes(panel.graph)}
     key = [kind for kind in COLOURS if kind in kinds]
     rows = _draw_key(_move(root, 0, bottom), key, max(1, int(wide // _KEY)))
     size = {"width": f"{wide + 2:g}", "height": f"{bottom + rows * _HIGH:g}"}
@@ -565,7 +560,7 @@ def _draw_panel(parent: Element, panel: Panel) -> None:
 
 def _draw_graph(parent: Element, graph: Graph) -> None:
     """Arrows, and the boxes above them."""
-    into = defaultdict[tuple[GraphNode, GraphNode | None], list[Arrow]](list)
+    into = defaultdict[tuple[Box, Box | None], list[Arrow]](list)
     for arrow in sorted(graph.arrows, key=lambda arrow: (arrow.ways[-1] if arrow.ways else arrow.source).x):
         into[arrow.target, arrow.port].append(arrow)
     for arrows in into.values():
@@ -601,7 +596,7 @@ def _draw_arrow(parent: Element, arrow: Arrow, place: float) -> None:
         line.set("marker-end", "url(#tip)")
 
 
-def _draw_node(parent: Element, node: GraphNode) -> None:
+def _draw_node(parent: Element, node: Box) -> None:
     x, y, middle = node.x, node.y, node.y + node.height / 2
     if node.inner:
         left = x - node.inner.left - _PAD
@@ -669,11 +664,11 @@ def _measure(text: str) -> float:
     return sum(len(part) * (_SMALL if off else _LETTER) for part, off in _split(text))
 
 
-def _walk_nodes(graph: Graph) -> Iterator[GraphNode]:
+def _walk_boxes(graph: Graph) -> Iterator[Box]:
     for node in graph.nodes:
         yield node
         if node.inner:
-            yield from _walk_nodes(node.inner)
+            yield from _walk_boxes(node.inner)
 
 
 def _find_layer(function: Function, layers: Mapping[Span, Layer]) -> Layer:

@@ -104,11 +104,11 @@ class _Listing:
             case op.Einsum(letters, factors):
                 return f"contract {' '.join(letters)}: {self.spell_all(factors)}"
             case op.View(argument, old, new):
-                return f"view {self.spell(argument)}: {_spell_labels(old)} as {_spell_labels(new)}"
+                return f"view {self.spell(argument)}: {spell_labels(old)} as {spell_labels(new)}"
             case op.Spread(argument):
                 return f"spread {self.spell(argument)}"
             case op.Gather(argument, slots):
-                places = [f"{_spell_labels([slot.label])} = {self.spell(slot.number)}" for slot in slots]
+                places = [f"{spell_labels([slot.label])} = {self.spell(slot.number)}" for slot in slots]
                 return f"gather {self.spell(argument)} at {', '.join(place for place in places if not _is_itself(place))}"
             case op.Call(function, instance, turns, arguments):
                 where = f" of {'_'.join(filter(None, [instance, ''.join(turns)]))}" if instance else ""
@@ -126,10 +126,11 @@ class _Listing:
 
 def spell_line(line: Line) -> str:
     """`u_bs(ae)`: a name with its letters as they lie."""
-    return f"{line.name}_{_spell_labels(line.labels)}" if line.labels else line.name
+    return f"{line.name}_{spell_labels(line.labels)}" if line.labels else line.name
 
 
-def _spell_labels(labels: Sequence[op.Label]) -> str:
+def spell_labels(labels: Sequence[op.Label]) -> str:
+    """`bs(ae)`: letters as they lie."""
     return "".join(label[0] if len(label) == 1 else f"({''.join(label)})" for label in labels)
 
 
