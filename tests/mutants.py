@@ -203,14 +203,44 @@ MUTANTS = (
     ),
     _mutant(
         "softmax is masked by zero too", "program/positions.py",
-        "return Support(inner.reads, argument.alive, high=inner.high)",
-        "return Support(inner.reads, argument.nonzero, high=inner.high)",
+        "either(argument.alive, inner.high), low=inner.high,", "either(argument.nonzero, inner.high), low=inner.high,",
         "causality.py::test_a_leak_is_refused_wherever_it_is[a softmax of zeros over another index]",
     ),
     _mutant(
         "zero times infinity is zero", "program/positions.py",
         "either(both(*(support.nonzero for support in supports)), wild)", "both(*(support.nonzero for support in supports))",
         "causality.py::test_what_reads_the_future_is_refused[zero times minus infinity]",
+    ),
+    _mutant(
+        "a maximum with what is not a number is one", "program/positions.py",
+        "either(both(first.low, second.low), undefined),", "both(first.low, second.low),",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a maximum of infinity less infinity]",
+    ),
+    _mutant(
+        "what is not a number compares like one", "program/positions.py",
+        "return cases if cases in (ALWAYS, UNDECIDED) else either(", "return cases if True else either(",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a root of a distance, compared]",
+    ),
+    _mutant(
+        "a root has a value everywhere", "program/positions.py",
+        "undefined = self.negative(arguments[0]) if row.of_positive else NEVER", "undefined = NEVER",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a root of a distance]",
+    ),
+    _mutant(
+        "data do not cancel", "program/positions.py",
+        "case op.Map(\"+\", terms) if self.are_apart(terms):", "case op.Map(\"+\", terms):",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[data less themselves]",
+    ),
+    _mutant(
+        "powers are positive", "program/inequalities.py",
+        'if atom.kind == "function" and atom.name == "^" and self.positive(atom.arguments[0]):',
+        'if atom.kind == "function" and atom.name == "^":',
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[one over a distance, compared]",
+    ),
+    _mutant(
+        "twice infinity is more", "program/numbers.py",
+        "if len(infinite) != 1 or len(infinite[0][0]) > 1:", "if True:",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[twice infinity, compared]",
     ),
     _mutant(
         "sums intersect", "program/positions.py",

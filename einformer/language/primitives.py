@@ -18,9 +18,9 @@ class Primitive:
     `condition`: its values are true and false. `numpy` is its value for the arrays x, y, z, of an operator over `axis`.
 
     Facts for proofs. `at_zero` and `at_minus_infinity` are f(0) and f(-inf); `rising` says that a larger argument
-    gives no smaller value; `whole` that its values are whole numbers, *made* of any or *kept* of whole ones. `neutral` is what
-    an operator passes over; one that `looks_back` reads nothing later along its index; one that `ignores_shifts` gives the same
-    when something that is constant along its indices is added.
+    gives no smaller value; `whole` that its values are whole numbers, *made* of any or *kept* of whole ones; one `of_positive`
+    numbers has no value for a negative one. `neutral` is what an operator passes over; one that `looks_back` reads nothing
+    later along its index; one that `ignores_shifts` gives the same when something constant along its indices is added.
 
     Its costs. `keeps` names the values that its backward pass needs: a slope that its output gives (tanh' = 1 - tanh²) needs
     no input. A `flat` one has no gradient; the value or the slope of a `steep` one is somewhere not finite. What is
@@ -40,6 +40,7 @@ class Primitive:
     at_minus_infinity: float | None = None
     rising: bool = False
     whole: Literal["", "made", "kept"] = ""
+    of_positive: bool = False
     neutral: float | None = None
     looks_back: bool = False
     ignores_shifts: bool = False
@@ -69,9 +70,9 @@ _F = Primitive
 _ROWS = [
     _F("exp", numpy="np.exp(x)", steep=True, at_zero=1, at_minus_infinity=0, rising=True, keeps="output", costly=True,
        python="math.exp({})", torch="torch.exp({})", sympy="exp(x)", latex=r"\exp"),
-    _F("log", numpy="np.log(x)", steep=True, at_zero=-math.inf, rising=True, keeps="input", costly=True,
+    _F("log", numpy="np.log(x)", steep=True, of_positive=True, at_zero=-math.inf, rising=True, keeps="input", costly=True,
        python="math.log({})", torch="torch.log({})", sympy="log(x)", latex=r"\log"),
-    _F("log2", numpy="np.log2(x)", steep=True, at_zero=-math.inf, rising=True, keeps="input", costly=True,
+    _F("log2", numpy="np.log2(x)", steep=True, of_positive=True, at_zero=-math.inf, rising=True, keeps="input", costly=True,
        python="math.log2({})", torch="torch.log2({})", sympy="log(x, 2)", latex=r"\log_{2}"),
     _F("sin", numpy="np.sin(x)", at_zero=0, keeps="input", costly=True,
        python="math.sin({})", torch="torch.sin({})", sympy="sin(x)", latex=r"\sin"),
@@ -81,7 +82,7 @@ _ROWS = [
        python="math.tanh({})", torch="torch.tanh({})", sympy="tanh(x)", latex=r"\tanh"),
     _F("erf", numpy="erf(x)", at_zero=0, at_minus_infinity=-1, rising=True, keeps="input", costly=True,
        python="math.erf({})", torch="torch.erf({})", sympy="erf(x)"),
-    _F("sqrt", numpy="np.sqrt(x)", steep=True, at_zero=0, rising=True, keeps="output", costly=True,
+    _F("sqrt", numpy="np.sqrt(x)", steep=True, of_positive=True, at_zero=0, rising=True, keeps="output", costly=True,
        python="math.sqrt({})", torch="torch.sqrt({})", sympy="sqrt(x)", latex=r"\sqrt{}"),
     _F("abs", numpy="np.abs(x)", whole="kept", at_zero=0, at_minus_infinity=math.inf, keeps="input",
        python="abs({})", torch="torch.abs({})", sympy="Abs(x)", fence=(r"\lvert", r"\rvert")),

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from einformer.language.primitives import COMPARISONS, CONSTANTS, NUMERIC, primitive
+from einformer.language.primitives import COMPARISONS, CONSTANTS, NUMERIC, primitive, row_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.program import operations as op
 from einformer.program.inequalities import (
     ALWAYS,
+    INFINITE,
     MOST_CASES,
     NEVER,
     OPPOSITE,
@@ -335,19 +336,29 @@ def _chosen(cases: tuple[Cases, Cases], then: Numbers, otherwise: Numbers) -> It
                 yield case | inner, linear
 
 
-def _combined(
-    f: Callable[[tuple[Linear, ...]], Linear | None], parts: Iterable[Numbers]
-) -> Iterator[tuple[Conjunction, Linear]]:
-    """f of numbers, case by case; nothing where a part is no number."""
+_INFINITIES = {Linear.number(infinity): infinity for infinity in (math.inf, -math.inf)}
+
+
+def _combined(f: Callable[[tuple[Linear, ...]], Linear | None], parts: Iterable[Numbers]) -> Numbers:
+    """f of numbers, case by case, without those in which it is not a number; nothing where a part is no number."""
     known: list[Numbers] = []
     for part in parts:
         if not part:
-            return
+            return ()
         known.append(part)
-    for chosen in itertools.product(*known):
-        value = f(tuple(linear for _, linear in chosen))
-        if value is not None:
-            yield frozenset().union(*(case for case, _ in chosen)), value
+    try:
+        values = [(chosen, f(tuple(linear for _, linear in chosen))) for chosen in itertools.product(*known)]
+    except OverflowError:
+        return ()
+    return tuple((frozenset().union(*(case for case, _ in chosen)), _absorbed(x)) for chosen, x in values if x is not None)
+
+
+def _absorbed(linear: Linear) -> Linear:
+    """Infinity beside what is finite is infinity."""
+    infinite = [(monomial, factor) for monomial, factor in linear.terms if (INFINITE, 1) in monomial]
+    if len(infinite) != 1 or len(infinite[0][0]) > 1:
+        return linear
+    return Linear.number(math.copysign(math.inf, infinite[0][1]))
 
 
 def _total(parts: tuple[Linear, ...]) -> Linear:
@@ -360,10 +371,19 @@ def _times(parts: tuple[Linear, ...]) -> Linear:
 
 def _divided(parts: tuple[Linear, ...]) -> Linear | None:
     top, bottom = parts
-    value = bottom.value
+    if bottom in _INFINITIES and INFINITE not in top.atoms():
+        return Linear.number(0)
+    value = _finite(bottom).value
     if value is not None:
         return top * Fraction(1, value) if value else None
     return top * _inverse(bottom)
+
+
+def _finite(linear: Linear) -> Linear:
+    """A number; none that may be infinite, of which no bound is known."""
+    if INFINITE in linear.atoms():
+        raise OverflowError
+    return linear
 
 
 def _inverse(bottom: Linear) -> Linear:
@@ -375,27 +395,30 @@ def _inverse(bottom: Linear) -> Linear:
 
 
 def _power(parts: tuple[Linear, ...]) -> Linear | None:
-    base, exponent = (part.value for part in parts)
+    base, exponent = (_finite(part).value for part in parts)
     if base is None or exponent is None:
         return Linear.atom(Atom("function", "^", parts))
     try:
-        return Linear.number(float(base) ** float(exponent)) if base > 0 else None
-    except OverflowError:
+        return Linear.number(math.pow(base, exponent))
+    except ValueError:
         return None
 
 
 def _function(name: str, parts: tuple[Linear, ...]) -> Linear | None:
     (argument,) = parts
-    if argument.value is None:
-        return Linear.atom(Atom("function", name, parts))
+    value = _INFINITIES[argument] if argument in _INFINITIES else _finite(argument).value
+    row = row_of(name, False)
+    at = row.at_zero if value == 0 else row.at_minus_infinity if value == -math.inf else None
+    if at is not None:
+        return Linear.number(at)
     try:
-        return Linear.number(NUMERIC[name](argument.value))
-    except (ValueError, OverflowError, ZeroDivisionError):
+        return Linear.atom(Atom("function", name, parts)) if value is None else Linear.number(NUMERIC[name](value))
+    except ValueError:
         return None
 
 
 def _floor(parts: tuple[Linear, ...]) -> Linear:
-    return simplified(Atom("function", "floor"), parts)
+    return parts[0] if parts[0] in _INFINITIES else simplified(Atom("function", "floor"), (_finite(parts[0]),))
 
 
 def _ceil(parts: tuple[Linear, ...]) -> Linear:
@@ -403,7 +426,7 @@ def _ceil(parts: tuple[Linear, ...]) -> Linear:
 
 
 def _mod(parts: tuple[Linear, ...]) -> Linear | None:
-    number, divisor = parts
+    number, divisor = map(_finite, parts)
     if divisor.value == 0:
         return None
     quotient = _divided((number, divisor))

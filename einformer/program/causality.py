@@ -178,7 +178,7 @@ def _value(atom: Atom, numbers: Mapping[str, int]) -> float | None:
     if atom.kind != "function":
         return None
     arguments = [evaluate(argument, numbers) for argument in atom.arguments]
-    functions = {**NUMERIC, "^": pow, "/": lambda value: 1 / value}
+    functions = {**NUMERIC, "^": math.pow, "/": lambda value: 1 / value}
     try:
         return None if None in arguments else float(functions[atom.name](*arguments))
     except (ValueError, OverflowError, ZeroDivisionError):

@@ -469,8 +469,10 @@ class Facts:
         if atom.kind == "function" and atom.name == "floor":
             yield Inequality(atom.arguments[0] - value)
             yield Inequality(value - atom.arguments[0] + Linear.number(1), strict=True)
-        if atom.kind == "function" and atom.name in ("sqrt", "exp", "^"):
+        if atom.kind == "function" and atom.name in ("sqrt", "exp"):
             yield Inequality(value, strict=atom.name == "exp" or self.positive(atom.arguments[0]))
+        if atom.kind == "function" and atom.name == "^" and self.positive(atom.arguments[0]):
+            yield Inequality(value, strict=True)
 
     def length(self, letter: str) -> Linear | None:
         """The size of the axis of an index; positions have none."""

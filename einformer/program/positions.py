@@ -73,8 +73,9 @@ class Read:
 class Support:
     """The reads of a value, and the cases outside which it differs from the field.
 
-    It may be other than 0 in the cases `nonzero`, other than -inf in `alive`, other than inf in `under`; -inf in `low`, inf or
-    not a number in `high`; 0 in `zero`, by what the text says: of data it is taken that none is.
+    It may be other than 0 in the cases `nonzero`, other than -inf in `alive`, other than inf in `under`; -inf in `low`, inf in
+    `high`, not a number in both; 0 in `zero`, by what the text says: of data it is taken that each formula of theirs is
+    defined.
     """
 
     reads: tuple[Read, ...] = ()
@@ -89,6 +90,11 @@ class Support:
     def wild(self) -> Cases:
         """Where it may be infinite."""
         return either(self.low, self.high) if self.low or self.high else NEVER
+
+    @property
+    def undefined(self) -> Cases:
+        """Where it may be not a number."""
+        return both(self.low, self.high)
 
     @property
     def claims(self) -> tuple[Cases, ...]:
@@ -275,7 +281,7 @@ class Body(Reader):
         if line.value in self.states:
             return
         source = self.as_it_stands(line.value)
-        if not support.zero and support.nonzero != ALWAYS:
+        if not support.zero:
             support = replace(support, zero=self.vanishes(line.value))
         self.define(line, support, self.numbers(line.value))
         step.anchor, step.reads = self.states[line.value].anchor, support.reads
@@ -467,7 +473,7 @@ class Body(Reader):
                 reads = merged(*(self.support(argument).reads for argument in arguments))
                 return Support(reads, self.condition(value), zero=self.condition(value, False))
             case op.Map(name, arguments):
-                return self.function_of(name, [self.support(argument) for argument in arguments])
+                return self.function_of(name, arguments)
             case op.Einsum(letters, factors):
                 return self.operator(value, "sum", letters, self.product(factors))
             case op.Reduce(name, letters, argument, counts):
@@ -499,6 +505,11 @@ class Body(Reader):
         numbers = branches(self.legend.scalars[name].value)
         low, high = (any(_may_be(infinity, e) for e in numbers) for infinity in (-math.inf, math.inf))
         return Support(low=ALWAYS if low else NEVER, high=ALWAYS if high else NEVER)
+
+    def compared(self, name: str, left: Value, right: Value) -> Cases:
+        """A comparison; of what is not a number both verdicts are possible."""
+        cases = super().compared(name, left, right)
+        return cases if cases in (ALWAYS, UNDECIDED) else either(cases, *(self.support(x).undefined for x in (left, right)))
 
     def supposed(self, value: Value, holds: bool) -> Cases:
         """The facts about a condition that is not a comparison."""
@@ -567,10 +578,11 @@ class Body(Reader):
     def quotient(self, numerator: Value, denominator: Value) -> Support:
         """A numerator over what is zero at most where its cases say so; over an infinity what is finite is zero."""
         top, bottom = self.support(numerator), self.support(denominator)
-        wild = either(top.wild, self.undefined(denominator, bottom))
+        undefined = either(self.undefined(denominator), bottom.undefined)
+        wild = either(top.wild, undefined)
         nonzero = either(top.nonzero, wild)
         reads = merged(top.where(nonzero), bottom.where(nonzero))
-        if wild and not bottom.wild and self.sign(denominator) > 0:
+        if wild and not undefined and self.sign(denominator) > 0:
             return replace(top, reads=reads, nonzero=nonzero, zero=NEVER)
         return Support(reads, nonzero, ALWAYS, wild, wild)
 
@@ -578,38 +590,63 @@ class Body(Reader):
         """Zero where its base is, for a positive exponent."""
         below, above = self.support(base), self.support(exponent)
         reads, wild = merged(below.reads, above.reads), either(below.wild, above.wild)
+        if not _is_whole(exponent):
+            wild = either(wild, self.negative(base))
         if not above.wild and self.sign(exponent) > 0:
             return Support(reads, below.nonzero, ALWAYS, wild, wild)
-        wild = either(wild, self.undefined(base, below))
+        wild = either(wild, self.undefined(base))
         return Support(reads, ALWAYS, ALWAYS, wild, wild)
 
-    def undefined(self, value: Value, support: Support) -> Cases:
+    def undefined(self, value: Value) -> Cases:
         """Where one divides by zero, unless data decide that; a formula is one of sizes by which one can divide."""
-        if support.nonzero == ALWAYS and not self.numeric(value):
-            return NEVER
-        cases = (case for case in self.vanishes(value) if not of_data(case))
-        return self.facts.holding(frozenset(c for c in cases if not self.facts.letters or letters_of(frozenset((c,)))))
+        return self.by_text(self.vanishes(value))
+
+    def negative(self, value: Value) -> Cases:
+        """Where a value is negative, unless data decide that."""
+        if self.numeric(value):
+            return self.by_text(self.compared("<", value, ZERO))
+        match value.operation:
+            case op.Map("where", (condition, *arms)):
+                return either(*(both(cases, self.negative(arm)) for arm, cases in self.taken(condition, arms)))
+        return ALWAYS if self.tells_positions(value) else NEVER
+
+    def by_text(self, cases: Cases) -> Cases:
+        """The cases that the text decides."""
+        told = (case for case in cases if not of_data(case))
+        return self.facts.holding(frozenset(c for c in told if not self.facts.letters or letters_of(frozenset((c,)))))
+
+    def tells_positions(self, value: Value) -> bool:
+        """Do positions decide a value beside data?"""
+        parts = walk(value, closed=self.anchored)
+        return any(self.numeric(part) and any(map(self.analysis.is_time, part.axes)) for part in parts)
+
+    def data(self, value: Value) -> set[Value]:
+        """The tensors that decide a value."""
+        closed = self.anchored
+        return {leaf for leaf in walk(value, closed=closed) if (leaf in closed or not leaf.operands) and not self.numeric(leaf)}
+
+    @property
+    def anchored(self) -> set[Value]:
+        """The tensors with a number for each position being computed."""
+        return {value for value, state in self.states.items() if state.anchor is not None}
 
     def vanishes(self, value: Value) -> Cases:
         """Where a value is zero, according to the text."""
         if self.numeric(value):
             return self.compared("==", value, ZERO)
-        if self.support(value).nonzero == ALWAYS:
-            return NEVER
         if value in self.states:
             return self.states[value].support.zero
+        if self.support(value).nonzero == ALWAYS and not self.tells_positions(value):
+            return NEVER
         match value.operation:
             case op.Map("*", factors):
                 return either(*map(self.vanishes, factors))
             case op.Map("/", (numerator, _)):
                 return self.vanishes(numerator)
-            case op.Map("+", terms):
+            case op.Map("+", terms) if self.are_apart(terms):
                 return both(*map(self.vanishes, terms))
             case op.Map("where", (condition, *arms)):
-                taken = [
-                    (arm, self.facts.holding(self.condition(condition, c))) for arm, c in zip(arms, (True, False), strict=True)
-                ]
-                return either(*(both(cases, self.vanishes(arm)) for arm, cases in taken if cases))
+                return either(*(both(cases, self.vanishes(arm)) for arm, cases in self.taken(condition, arms)))
             case op.Map("exp", (argument,)):
                 return self.support(argument).low
             case op.Einsum(letters, factors):
@@ -619,6 +656,16 @@ class Body(Reader):
             case op.View() | op.Gather() | op.Input() | op.Call():
                 return self.support(value).zero
         return ALWAYS
+
+    def are_apart(self, terms: Sequence[Value]) -> bool:
+        """Does no tensor decide two of the terms, so that they do not cancel?"""
+        data = [self.data(term) for term in terms]
+        return all(one.isdisjoint(other) for one, other in itertools.combinations(data, 2))
+
+    def taken(self, condition: Value, arms: Sequence[Value]) -> list[tuple[Value, Cases]]:
+        """The arms of a choice that are taken, and where."""
+        holding = (self.facts.holding(self.condition(condition, holds)) for holds in (True, False))
+        return [(arm, cases) for arm, cases in zip(arms, holding, strict=True) if cases]
 
     def nowhere_else(self, zero: Cases, value: Value, letters: Sequence[str]) -> Cases:
         """Where a sum is zero: where each of its terms is, those at the own position and at the first number among them."""
@@ -657,19 +704,18 @@ class Body(Reader):
         calls = (isinstance(value.operation, op.Call) for value in walk(arm, closed=self.states))
         return not self.letters(condition).isdisjoint(self.turn) and any(calls)
 
-    def function_of(self, name: str, arguments: Sequence[Support]) -> Support:
-        """A function of values, of which the table says what it is at zero and at -inf."""
-        reads = merged(*(argument.reads for argument in arguments))
+    def function_of(self, name: str, arguments: Sequence[Value]) -> Support:
+        """A function of values, of which the table says what it is at zero and at -inf, and where it is defined."""
+        supports = [self.support(argument) for argument in arguments]
+        reads, row = merged(*(support.reads for support in supports)), row_of(name, False)
         if name in ("min", "max"):
-            first, second = arguments if name == "max" else map(_negative, arguments)
-            nonzero, alive = either(first.nonzero, second.nonzero), either(first.alive, second.alive)
-            low, high, under = both(first.low, second.low), either(first.high, second.high), both(first.under, second.under)
-            larger = Support(reads, nonzero, alive, low, high, under=under)
-            return larger if name == "max" else _negative(larger)
-        argument, wild = arguments[0], either(*(argument.wild for argument in arguments))
-        row = row_of(name, False)
+            return _larger(*supports) if name == "max" else _negative(_larger(*map(_negative, supports)))
+        argument, wild = supports[0], either(*(support.wild for support in supports))
+        if name == "mod":
+            wild = either(wild, self.undefined(arguments[1]))
         if 1 not in row.arity:
             return Support(reads, ALWAYS, ALWAYS, wild, wild)
+        undefined = self.negative(arguments[0]) if row.of_positive else NEVER
         matters = argument.nonzero if row.at_zero is not None else ALWAYS  # what it is at 0 and at -inf no data decide
         matters = both(matters, argument.alive) if row.at_minus_infinity is not None else matters
         nonzero = argument.nonzero if row.at_zero == 0 else ALWAYS
@@ -677,11 +723,11 @@ class Body(Reader):
         vanishing = row.at_zero == -math.inf and argument.nonzero != ALWAYS
         finite = row.at_minus_infinity is not None and math.isfinite(row.at_minus_infinity)
         return Support(
-            merged(argument.where(matters), *(other.reads for other in arguments[1:])),
-            nonzero,
+            merged(argument.where(matters), *(other.reads for other in supports[1:])),
+            either(nonzero, undefined),
             argument.nonzero if row.at_zero == -math.inf else ALWAYS,
-            ALWAYS if vanishing else NEVER if finite else wild,
-            argument.high if finite else wild,
+            either(ALWAYS if vanishing else argument.undefined if finite else wild, undefined),
+            either(argument.high if finite else wild, undefined),
         )
 
     def operator(
@@ -711,7 +757,7 @@ class Body(Reader):
                 self.analysis.sees(argument.low, own[0], times, value.span)
         match name:
             case "Sm":
-                return Support(inner.reads, argument.alive, high=inner.high)
+                return Support(inner.reads, either(argument.alive, inner.high), low=inner.high, high=inner.high)
             case "sum" | "mean" | "var":
                 return Support(inner.reads, either(inner.nonzero, inner.wild), ALWAYS, inner.wild, inner.wild)
             case "max" | "lse":
@@ -827,6 +873,25 @@ def _alone(numbers: Numbers) -> Numbers:
 def _negative(support: Support) -> Support:
     """-x, where only the infinities matter."""
     return replace(support, alive=support.under, low=support.high, high=support.low, under=support.alive)
+
+
+def _larger(first: Support, second: Support) -> Support:
+    """The maximum of two; none of what is not a number."""
+    undefined = either(first.undefined, second.undefined)
+    return Support(
+        merged(first.reads, second.reads),
+        either(first.nonzero, second.nonzero),
+        either(first.alive, second.alive),
+        either(both(first.low, second.low), undefined),
+        either(first.high, second.high),
+        under=either(both(first.under, second.under), undefined),
+    )
+
+
+def _is_whole(exponent: Value) -> bool:
+    """Is it a whole number, so that there is such a power of a negative one?"""
+    number = exponent.operation
+    return isinstance(number, op.Constant) and isinstance(number.value, int | float) and float(number.value).is_integer()
 
 
 def _sum(terms: Sequence[Support]) -> Support:
