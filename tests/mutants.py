@@ -217,6 +217,11 @@ MUTANTS = (
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a maximum of infinity less infinity]",
     ),
     _mutant(
+        "infinity over infinity is a number", "program/positions.py",
+        "bottom.undefined, both(top.wild, bottom.wild))", "bottom.undefined)",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[infinity over infinity, compared]",
+    ),
+    _mutant(
         "what is not a number compares like one", "program/positions.py",
         "return cases if cases in (ALWAYS, UNDECIDED) else either(", "return cases if True else either(",
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a root of a distance, compared]",

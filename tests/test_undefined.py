@@ -146,6 +146,11 @@ LEAKS = {
         "u_ss' = softplus(where(s' > s, inf, 0.5))",
         "return sum_s' where(u_ss' == inf, x_s', 0)",
     ],
+    "infinity over infinity, compared": [
+        "a_ss' = where(s' <= s, 1, inf)",
+        "v_ss' = a_ss' / a_ss'",
+        "return max_s' where(v_ss' <= inf, -inf, x_s')",
+    ],
     "one over a distance, compared": ["v_ss' = (s - s')^(-1)", "return sum_s' where(not (v_ss' != -1), x_s', 0)"],
 }
 

@@ -578,7 +578,7 @@ class Body(Reader):
     def quotient(self, numerator: Value, denominator: Value) -> Support:
         """A numerator over what is zero at most where its cases say so; over an infinity what is finite is zero."""
         top, bottom = self.support(numerator), self.support(denominator)
-        undefined = either(self.undefined(denominator), bottom.undefined)
+        undefined = either(self.undefined(denominator), bottom.undefined, both(top.wild, bottom.wild))
         wild = either(top.wild, undefined)
         nonzero = either(top.nonzero, wild)
         reads = merged(top.where(nonzero), bottom.where(nonzero))
