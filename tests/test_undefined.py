@@ -146,6 +146,7 @@ LEAKS = {
         "u_ss' = softplus(where(s' > s, inf, 0.5))",
         "return sum_s' where(u_ss' == inf, x_s', 0)",
     ],
+    "over what is over infinity": ["u_ss' = 1 / where(s' <= s, x_s', inf)", "return sum_s' (0 / u_ss')"],
     "infinity over infinity, compared": [
         "a_ss' = where(s' <= s, 1, inf)",
         "v_ss' = a_ss' / a_ss'",

@@ -641,8 +641,8 @@ class Body(Reader):
         match value.operation:
             case op.Map("*", factors):
                 return either(*map(self.vanishes, factors))
-            case op.Map("/", (numerator, _)):
-                return self.vanishes(numerator)
+            case op.Map("/", (numerator, denominator)):
+                return either(self.vanishes(numerator), self.support(denominator).wild)
             case op.Map("+", terms) if self.are_apart(terms):
                 return both(*map(self.vanishes, terms))
             case op.Map("where", (condition, *arms)):
