@@ -243,7 +243,7 @@ MUTANTS = (
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[one over a distance, compared]",
     ),
     _mutant(
-        "twice infinity is more", "program/numbers.py",
+        "twice infinity is more", "program/arithmetic.py",
         "if len(infinite) != 1 or len(infinite[0][0]) > 1:", "if True:",
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[twice infinity, compared]",
     ),
