@@ -20,6 +20,7 @@ _WHOLE = re.compile(r"^ *(?:layer|model) ", re.MULTILINE)  # a text without one 
 _REFUSED = re.compile(r"# (E\d{3})$")
 _HIDDEN = re.compile(r"[/\\](?:einformer[/\\](?:contracts|errors)|torch[/\\]nn[/\\]modules[/\\]module\.py)|^<contract ")
 _FINDER = pytest.StashKey[Any]()
+_CHECKS = pytest.StashKey[list[dict[str, Any]]]()  # one for each worker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -151,24 +152,41 @@ def _filter_frames(trace: TracebackType | None) -> TracebackType | None:
     return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Sends what a worker of xdist checked to the process that reports it."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and _FINDER in session.config.stash:
+        output["einformer"] = _count_checks(session.config.stash[_FINDER])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes what a worker of xdist checked."""
+    if checks := getattr(node, "workeroutput", {}).get("einformer"):
+        node.config.stash.setdefault(_CHECKS, []).append(checks)
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Prints a line if it was asked for, and a line for each package without contracts."""
-    here = not getattr(config.option, "numprocesses", None)  # with xdist, others import the packages
-    finder: Any = config.stash.get(_FINDER, None) if here else None
+    finder: Any = config.stash.get(_FINDER, None)
+    checks = config.stash.get(_CHECKS, [_count_checks(finder)] if finder else [])  # with xdist, of the workers
+    loaded = {name for some in checks for name in some["loaded"]}
     for package in finder.packages if finder else ():
-        if not any(f"{name}.".startswith(f"{package}.") for name in finder.loaded):
+        if not any(f"{name}.".startswith(f"{package}.") for name in loaded):
             terminalreporter.write_line(f"einformer: `{package}` was not imported, so none of its contracts was checked")
     if config.getoption("einformer_summary"):
         reports = [report for reports in terminalreporter.stats.values() for report in reports]
         called = [report for report in reports if getattr(report, "when", "") == "call"]
-        texts = sum(("einformer", "text") in report.user_properties for report in called)
-        terminalreporter.write_line(f"einformer: {texts} texts" + (_describe_contracts() if finder else ""))
+        texts = sum(("einformer", "text") in map(tuple, report.user_properties) for report in called)
+        values, functions = (sum(some[what] for some in checks) for what in ("values", "functions"))
+        contracts = f", {values} values of {functions} calls" if finder else ""
+        terminalreporter.write_line(f"einformer: {texts} texts{contracts}")
 
 
-def _describe_contracts() -> str:
+def _count_checks(finder: Any) -> dict[str, Any]:
     from einformer.contracts.frames import counts
 
-    return f", {counts['values']} values of {counts['functions']} calls"
+    return {**counts, "loaded": list(finder.loaded)}
 
 
 # By its name: if no contract was broken, einformer is not imported.

@@ -641,3 +641,68 @@ def test_a_parameter_may_have_any_name(name: str) -> None:
     same = contract(f"{name} = z_bsd -> y_bsd where s: 3")(scope["same"])
     assert same(torch.zeros(2, 3, 4)).shape == (2, 3, 4)
     assert code(lambda: same(torch.zeros(2, 4, 4))) == "E720"
+
+
+# ---------------------------------------------------------------------------------------------------------- long names
+
+LONG = {"batch": "b", "seq": "s", "dim": "d", "heads": "a"}
+
+
+@pytest.mark.parametrize("sizes", [(2, 5, 12, 3), (2, 5, 11, 3), (4, 5, 12, 3), (2, 6, 12, 3)])
+@pytest.mark.parametrize("array", [torch.zeros, np.zeros], ids=["torch", "numpy"])
+def test_longer_names_are_judged_as_letters_are(sizes: tuple[int, ...], array: Any) -> None:
+    """By a table in a text, in annotations with a table and without, and as jaxtyping judges."""
+    width, kind = sizes[2], type(array((1,)))
+    annotate: Any = Float
+
+    def project(z: Any, W: Any) -> Any:
+        return array((sizes[0], 5, 3))
+
+    names = {"z": "batch seq dim", "W": "dim heads", "return": "2 seq heads"}
+    project.__annotations__ = {name: annotate[kind, axes] for name, axes in names.items()}
+    text = "z_{batch seq dim}, W_{dim heads} -> y_{2 seq heads}"
+    ways: list[Any] = [
+        contract("z_bsd, W_da -> y_{2 s a}")(project),
+        contract(text, axes=LONG)(project),
+        contract(axes=LONG)(project),
+        contract(project),
+    ]
+    verdicts = {code(functools.partial(way, array((*sizes[:2], 12)), array((width, sizes[3])))) for way in ways}
+    assert verdicts == {"" if sizes == (2, 5, 12, 3) else "E720"}
+    try:
+        jaxtyped(typechecker=beartype)(project)(array((*sizes[:2], 12)), array((width, sizes[3])))
+    except TypeCheckError:
+        assert verdicts == {"E720"}
+    else:
+        assert verdicts == {""}
+
+
+def test_sizes_of_longer_names_have_these_names() -> None:
+    def add(x: Float[torch.Tensor, "batch_size seq dim"], y: Float[torch.Tensor, "batch_size seq dim"]) -> None:  # noqa: F722
+        pass
+
+    with pytest.raises(EinformerError) as error:
+        ein.contract(add)(t(2, 5, 12), t(2, 5, 11))
+    assert "DIM = 12 by `x.shape[2]`" in str(error.value)
+    assert "where s: seq, d: dim" in str(error.value)
+    assert code(lambda: ein.contract(add)(t(2, 5, 12), t(3, 5, 12))) == "E720"
+
+
+@pytest.mark.parametrize(
+    ("text", "axes"),
+    [
+        ("z_{batch seq}", {"batch": "b"}),
+        ("z_{batch seq}", {"batch": "b", "seq": "b"}),
+        ("z_{batch seq}", {"batch": "bs", "seq": "s"}),
+        ("z_{batch seq}", {"batch": "B", "seq": "s"}),
+    ],
+)
+def test_a_table_without_a_letter_for_each_name_is_refused(text: str, axes: dict[str, str]) -> None:
+    assert code(lambda: ein.contract(text, axes=axes)(lambda z: z)) == "E724"
+
+
+def test_a_watched_model_takes_longer_names() -> None:
+    model = torch.nn.Linear(12, 3)
+    with ein.contracts.watch(model, {"": "z_{batch dim} -> y_{batch heads}", "weight": "W_{heads dim}"}, axes=LONG) as watched:
+        model(t(2, 12))
+    assert watched.last["A"] == 3

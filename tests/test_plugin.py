@@ -132,6 +132,18 @@ def test_names_of_a_package_are_contracts(suite: Path) -> None:
     assert "einformer: `absent` was not imported" in said
 
 
+def test_workers_say_what_they_checked(suite: Path) -> None:
+    """Under xdist the summary is that of one process: texts, values, calls and packages that nobody imported."""
+    contracts = ["--einformer-contracts=model", "--einformer-contracts=absent", "test_model.py", "good.ein", "bad.ein"]
+    options = ["--einformer-summary", *contracts]
+    alone, apart = (
+        [line for line in pytest_in(suite, *more, *options).splitlines() if line.startswith("einformer: ")]
+        for more in ([], ["-p", "xdist.plugin", "-n", "2"])
+    )
+    assert apart == alone
+    assert "einformer: 2 texts, 3 values of 1 calls" in alone
+
+
 def test_a_suite_that_does_not_use_it_pays_nothing(suite: Path) -> None:
     (suite / "test_nothing.py").write_text(
         "import sys\n\ndef test_nothing():\n"

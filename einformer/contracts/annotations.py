@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import jaxtyping
+import numpy as np
 import torch
 
 from einformer.contracts.dtypes import EXACT, KINDS
@@ -21,7 +24,8 @@ _JAXTYPING = KINDS | {
     for word, name in EXACT.items()
 }
 _WORDS = {name: word for word, name in _JAXTYPING.items()} | {"Shaped": ""}
-_DIMENSION = re.compile(r"(?P<axis>[^\W\d_]|[0-9]+)|(?P<group>[^\W\d_](?:\*[^\W\d_])+)|(?P<rest>\.\.\.|\*\w+)")
+_NAME = r"[^\W\d_]\w*"
+_DIMENSION = re.compile(rf"(?P<axis>{_NAME}|[0-9]+)|(?P<group>{_NAME}(?:\*{_NAME})+)|(?P<rest>\.\.\.|\*\w+)")
 
 
 class _Types:
@@ -43,23 +47,43 @@ class _Types:
 T: Any = _Types()
 
 
-def read_annotation(name: str, annotation: Any) -> str:
-    """Returns the tensor of a contract for an annotation of jaxtyping with single letters: `int x_bs`."""
-    if not (isinstance(annotation, type) and issubclass(annotation, jaxtyping.AbstractArray)):
-        return ""
-    word = _WORDS.get(annotation.dtype.__name__)
-    slots = [_spell_slot(dimension) for dimension in annotation.dim_str.split()]
-    if word is None or annotation.array_type is not torch.Tensor or not all(slots):
-        return ""
-    plain = "".join(slots)
-    return f"{word} {name}_{plain if plain.isalpha() else '{' + ' '.join(slots) + '}'}".strip()
+def list_names(annotation: Any) -> list[str]:
+    """Returns the names of axes that an annotation of jaxtyping has."""
+    arrays = _list_arrays(annotation)
+    return [name for array in arrays for slot in array.dim_str.split() if _spell_slot(slot, {}) for name in _find_names(slot)]
 
 
-def _spell_slot(dimension: str) -> str:
+def read_annotation(name: str, annotation: Any, letters: Mapping[str, str]) -> str:
+    """Returns the tensor of a contract for an annotation of jaxtyping: `int x_bs`. `letters` are those of longer names."""
+    for array in _list_arrays(annotation):
+        word = _WORDS.get(array.dtype.__name__)
+        slots = [_spell_slot(dimension, letters) for dimension in array.dim_str.split()]
+        if word is not None and all(slots):
+            plain = "".join(slots)
+            return f"{word} {name}_{plain if plain.isalpha() else '{' + ' '.join(slots) + '}'}".strip()
+    return ""
+
+
+# Types of tensors of torch or of arrays of NumPy, alone or beside None.
+def _list_arrays(annotation: Any) -> list[Any]:
+    hints = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    arrays = [hint for hint in hints if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray)]
+    return [array for array in arrays if array.array_type in (torch.Tensor, np.ndarray)]
+
+
+def _find_names(dimension: str) -> list[str]:
+    match = _DIMENSION.fullmatch(dimension)
+    return [] if match is None or match["rest"] else re.findall(_NAME, dimension)
+
+
+def _spell_slot(dimension: str, letters: Mapping[str, str]) -> str:
     match = _DIMENSION.fullmatch(dimension)
     if match is None:
         return ""
-    return match["axis"] or ("..." if match["rest"] else f"({match['group'].replace('*', '')})")
+    if match["rest"]:
+        return "..."
+    short = re.sub(_NAME, lambda name: letters.get(name[0], name[0]), dimension)
+    return f"({short.replace('*', '')})" if match["group"] else short
 
 
 # jaxtyping has no primes and no groups: `s'` has the size of `s`, and a group is a product.

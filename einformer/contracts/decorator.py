@@ -16,9 +16,17 @@ import torch
 
 from einformer.contracts import switch
 from einformer.contracts.comparisons import SHARED, FactoryText, write
+from einformer.contracts.long_names import shorten
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import OWN, USED, BoundSize, block, clashes, find_caller, keep, merge, spell_place
-from einformer.contracts.signature import find_lasting_sizes, find_owner, find_parameters, match_items, spell_contract
+from einformer.contracts.signature import (
+    NO_AXES,
+    find_lasting_sizes,
+    find_owner,
+    find_parameters,
+    match_items,
+    spell_contract,
+)
 from einformer.contracts.syntax import Contract, Item
 from einformer.contracts.violations import ARRAYS, MISSING, Checker, attribute, is_scalar
 from einformer.errors import EinformerError, fail
@@ -32,11 +40,11 @@ def contract(text: _F, /) -> _F: ...
 
 
 @overload
-def contract(text: str = "", /) -> Callable[[_F], _F]:
+def contract(text: str = "", /, *, axes: Mapping[str, str] = NO_AXES) -> Callable[[_F], _F]:
     """By a text."""
 
 
-def contract(text: Any = "", /) -> Any:
+def contract(text: Any = "", /, *, axes: Mapping[str, str] = NO_AXES) -> Any:
     """Check the arguments and results of a function at every call; raises EinformerError at the first value that does not fit.
 
     >>> @contract("z_bsd, Q_dea -> q_bsea")
@@ -46,19 +54,20 @@ def contract(text: Any = "", /) -> Any:
     torch.Size([2, 5, 4, 3])
 
     Without a text, suffixed names of parameters (`def attend(q_bsea, k_btea)`) and annotations (`T["bsd"]`) are the contract.
+    `axes={"batch": "b"}` gives letters to longer names, in braces (`z_{batch seq}`) or in annotations of jaxtyping.
     """
-    return functools.partial(_decorate, text) if isinstance(text, str) else _decorate("", text)
+    return functools.partial(_decorate, text, axes) if isinstance(text, str) else _decorate("", axes, text)
 
 
-def _decorate(text: str, function: Any) -> Any:
+def _decorate(text: str, axes: Mapping[str, str], function: Any) -> Any:
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(_decorate(text, function.__func__))
-    return wrap(text, function) if switch.active() else function
+        return type(function)(_decorate(text, axes, function.__func__))
+    return wrap(text, function, axes) if switch.active() else function
 
 
-def wrap(text: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap(text: str, function: Callable[..., Any], axes: Mapping[str, str] = NO_AXES) -> Callable[..., Any]:
     """Returns the function behind its checks. Raises EinformerError if the text is not a contract of this function."""
-    agreed = agree(text, function)
+    agreed = agree(text, function, axes)
     written = write(agreed.contract, agreed.items, function)
     wrapper = _run_text(written.text, agreed.closure(written), agreed.contract.span.source.name)
     wrapper.__defaults__, wrapper.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
@@ -144,7 +153,7 @@ class Agreement:
         return initialise
 
 
-def agree(text: str, function: Callable[..., Any]) -> Agreement:
+def agree(text: str, function: Callable[..., Any], axes: Mapping[str, str] = NO_AXES) -> Agreement:
     """Reads the contract of a function and matches its parameters. Raises EinformerError."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
@@ -153,7 +162,7 @@ def agree(text: str, function: Callable[..., Any]) -> Agreement:
             fix = f"the contract on `{getattr(function.func, '__name__', 'the function')}`, and `functools.partial` of that"
         raise fail("E724", f"{function!r} is not a function", fix=fix)
     name = f"{function.__qualname__} ({spell_place(code.co_filename, code.co_firstlineno)})"
-    read_text = read(text or spell_contract(function), name)
+    read_text = read(shorten(text, axes, name) or spell_contract(function, axes), name)
     if read_text.result is not None and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
         span = read_text.result.value.span
         raise fail("E724", f"`{function.__name__}` is a generator: it has no result", span, fix="the contract without `->`")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from einformer.contracts.annotations import read_annotation
+from einformer.contracts.annotations import list_names, read_annotation
+from einformer.contracts.long_names import choose_letters
 from einformer.contracts.suffixes import select_suffixed
 from einformer.contracts.syntax import Contract, Item, Size
 from einformer.errors import EinformerError, fail
 from einformer.language.suggestions import find_closest
 
+NO_AXES: Mapping[str, str] = MappingProxyType({})
 _OWNERS = ("self", "cls")
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
@@ -80,27 +82,37 @@ def _refuse(item: Item, name: str, known: list[str]) -> EinformerError:
     return fail("E724", f"no parameter is left for `{name}`", item.value.span, facts, fix=f"`{close}`?" if close else "")
 
 
-def spell_contract(function: Callable[..., Any]) -> str:
-    """Returns the contract that the names of parameters and annotations `T[…]` spell. Raises E724 if they spell none."""
+def spell_contract(function: Callable[..., Any], axes: Mapping[str, str] = NO_AXES) -> str:
+    """Returns the contract that the names of parameters and annotations spell. Raises E724 if they spell none.
+
+    Longer names of axes in annotations have the letters of `axes`, or free ones, and then their sizes have these names.
+    """
     hints = _evaluate_hints(function)
     plain = [p for p in find_parameters(function) if p.kind in _PLAIN]
-    letters = select_suffixed(p.name for p in plain)
-    items = list(_spell_items(plain, hints, letters))
-    result = read_annotation("y", hints.get("return"))
+    suffixed = select_suffixed(p.name for p in plain)
+    names = [name for hint in hints.values() for name in list_names(hint)]
+    long = [name for name in names if len(name) > 1]
+    letters = choose_letters(long, axes, {*"".join(suffixed.values()), *names})
+    items = list(_spell_items(plain, hints, suffixed, letters))
+    result = read_annotation("y", hints.get("return"), letters)
     if not items and not result:
         fix = "`def attend(q_bsea, k_btea) -> ein.contracts.T['bsea']`, or a text"
         raise fail("E724", f"no parameter of `{function.__name__}` says its axes", fix=fix)
-    return ", ".join(items) + (f" -> {result}" if result else "")
+    spoken = [name for name in dict.fromkeys(long) if name.isalpha() and name.islower() and name not in axes]
+    legend = ", ".join(f"{letters[name]}: {name}" for name in spoken)
+    return ", ".join(items) + f" -> {result}" * bool(result) + f" where {legend}" * bool(legend)
 
 
-def _spell_items(known: list[Parameter], hints: dict[str, Any], letters: dict[str, str]) -> Iterator[str]:
+def _spell_items(
+    known: list[Parameter], hints: dict[str, Any], suffixed: dict[str, str], letters: Mapping[str, str]
+) -> Iterator[str]:
     for parameter in known:
         name, hint = parameter.name, hints.get(parameter.name, Any)
         optional = "?" * (parameter.default is None or type(None) in get_args(hint))
-        annotated = read_annotation(name[0], hint)
+        annotated = read_annotation(name[0], hint, letters)
         if annotated:
             yield f"{name} = {annotated}{optional}"
-        elif name in letters and _may_be_tensor(hint):
+        elif name in suffixed and _may_be_tensor(hint):
             yield f"{name}{optional}"
 
 

@@ -19,9 +19,10 @@ from torch import nn
 
 from einformer.contracts import switch
 from einformer.contracts.derived import derive
+from einformer.contracts.long_names import shorten
 from einformer.contracts.reader import read
 from einformer.contracts.scopes import BoundSize, block, check_distinct, merge
-from einformer.contracts.signature import match_items
+from einformer.contracts.signature import NO_AXES, match_items
 from einformer.contracts.syntax import REST, Contract, Item
 from einformer.contracts.violations import Checker
 from einformer.errors import EinformerError, fail
@@ -35,12 +36,13 @@ def watch(
     names: Mapping[str, str] | None = None,
     *,
     probe: bool = False,
+    axes: Mapping[str, str] = NO_AXES,
 ) -> Watch:
     """Checks any `nn.Module` while it runs: `watch(model, {"transformer.h.*.attn": "z_bsd -> (z_bsd, ...)"})`.
 
     A pattern names modules, or parameters, which are checked at once: `{"h.*.mlp.up.weight": "W_fd"}`. `*` is one part of a
     path, `**` any number of them, and `""` the model. A specification gives each layer to the modules whose class has its
-    name, or to those in `names`: `{"MLP": "h.*.mlp", "MLP.W": "h.*.mlp.up.weight"}`.
+    name, or to those in `names`: `{"MLP": "h.*.mlp", "MLP.W": "h.*.mlp.up.weight"}`. `axes` gives letters to longer names.
 
     With `probe`, a run in which two letters have one size is refused: it could hide a swap. The watch ends with
     `.remove()`, or with its `with` block. Raises EinformerError at once for the names and for parameters (E727, E720 …),
@@ -51,7 +53,7 @@ def watch(
         contracts, bound_sizes = derive(model, contracts, names or {})
     watched = Watch(model, dict(bound_sizes), probe)
     if switch.active():
-        watched.start(contracts)
+        watched.start({pattern: shorten(text, axes, pattern) for pattern, text in contracts.items()})
     return watched
 
 
