@@ -17,7 +17,7 @@ from einformer.notes.citations import shipped
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
 from einformer.notes.rendering import print_latex
-from einformer.notes.sources import Publication as Document
+from einformer.notes.sources import Publication
 from einformer.notes.sources import sources as documents
 from einformer.objects import Specification
 from einformer.report.shipped import Architecture, ShippedModel, list_shipped
@@ -214,7 +214,7 @@ def sources() -> str:
     return SOURCES.format(count=f"{len(shipped()):,}", table="\n".join(table))
 
 
-def _source(source: Document, texts: list[str]) -> tuple[str, ...]:
+def _source(source: Publication, texts: list[str]) -> tuple[str, ...]:
     title = f"[{source.title}]({source.url})" if source.url else source.title
     by = " ".join(filter(None, (source.author, str(source.year or ""))))
     places = "; ".join(f"{place}: {there}" if place else there for place, there in source.places.items())

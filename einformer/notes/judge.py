@@ -25,7 +25,7 @@ from einformer.notes.documents.signs import OF_AUTHOR
 from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated
 from einformer.notes.letters import slot_letters
-from einformer.notes.reading import DocumentEquation as Written
+from einformer.notes.reading import DocumentEquation
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
@@ -45,7 +45,7 @@ Letters = frozenset[str]
 class JudgedLine:
     """An equation with its sides as trees, a single side without a right one, and its findings."""
 
-    written: Written
+    written: DocumentEquation
     left: Expression
     right: Expression | None
     findings: list[Finding] = field(default_factory=list)

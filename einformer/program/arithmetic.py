@@ -35,7 +35,7 @@ from einformer.program.inequalities import (
     letters_of,
     simplified,
 )
-from einformer.program.lowering import Lowering as Lowered
+from einformer.program.lowering import Lowering
 from einformer.program.operations import Function, Label, Line, Value
 
 _MOST_ATOMS = 100  # of a number, before it is some number
@@ -106,7 +106,7 @@ class Reader:
         if scalar is not None and not self.facts.letters and not isinstance(scalar.value, tuple):
             if (value := self.facts.value(name)) is not None:
                 return _one(Linear.number(value))
-            return self.numbers(Lowered(_NOTHING, {}, self.legend, "").value(scalar.value))
+            return self.numbers(Lowering(_NOTHING, {}, self.legend, "").value(scalar.value))
         return _one(Linear.atom(Atom("size", name)))
 
     def numbers_read(self, value: Value, numbers: Numbers) -> Iterator[tuple[Conjunction, Linear]]:
