@@ -743,6 +743,11 @@ MUTANTS = (
         "generate.py::test_log_prob_is_the_chain_rule",
     ),
     _mutant(
+        "heads of the last layer of a kind are those of all", "huggingface/documents.py",
+        "in kinds.items()] * alike", "in kinds.items()]",
+        "huggingface_config.py::test_heads_of_layers_of_one_kind_are_as_many[[12, 15, 6]]",
+    ),
+    _mutant(
         "each step computes the encoder", "program/keeping.py",
         "if value in self.entered & self.read]", "if False]",
         "encoders.py::test_a_step_computes_nothing_of_the_encoder[fast]",

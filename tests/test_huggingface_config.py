@@ -461,3 +461,14 @@ def test_layers_of_one_kind_are_alike(layers: object) -> None:
     assert einformer.from_huggingface(config_of("gemma4")).size("U") == 16
     with refuses("E616", "per_layer_config"):
         einformer.from_huggingface(config_of("gemma4") | {"per_layer_config": layers})
+
+
+@pytest.mark.parametrize(
+    "heads", [[12, 15, 6], [12, 15], [15], [12, 15, 12, 12], "12", [[12], 15, [12]], [12, 15, 1.5]], ids=str
+)
+def test_heads_of_layers_of_one_kind_are_as_many(heads: object) -> None:
+    """A list for all layers says one number for each kind of them."""
+    assert einformer.from_huggingface(config_of("laguna_listed")).size("N") == 12
+    with pytest.raises(EinformerError) as error:
+        einformer.from_huggingface(config_of("laguna_listed") | {"num_attention_heads_per_layer": heads})
+    assert all("num_attention_heads_per_layer" in str(finding) for finding in error.value.findings)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
 from einformer import EinformerError
@@ -20,6 +22,7 @@ from einformer.huggingface.config import import_config
 from einformer.huggingface.families import family
 from tests.few import FEW_CONFIGS, few
 from tests.refusals import names
+from tests.toys import config_of
 
 Config = dict[str, Any]
 Place = tuple[str, ...]
@@ -182,6 +185,46 @@ def test_any_value_of_any_key_has_a_verdict(value: object) -> None:
         for place in places(config):
             if place[0] != "model_type":
                 assert verdict(changed(config, place, value))
+
+
+NEW = ("laguna", "laguna_listed", "deepseek_v32", "glm_moe_dsa", "axk2", "gemma4", "gemma4_experts", "falcon_h1")
+WRONG: tuple[object, ...] = (-1, 0, 1.5, "x", None, [], [1], 10**20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEW)
+def test_a_wrong_number_has_one_error_or_is_right(name: str) -> None:
+    """Of each number of a toy: what is read has as many parameters as theirs, where they read it at all."""
+    config = config_of(name)
+    for place in places(config):
+        number = at(config, place)
+        for value in WRONG if isinstance(number, int | float) and not isinstance(number, bool) else ():
+            broken = changed(config, place, value)
+            counted = count_ours(broken)
+            if isinstance(counted, str):
+                assert " " not in counted, (place, value)
+            else:
+                assert count_theirs(broken) in (counted, None), (place, value)
+
+
+def count_ours(config: Config) -> int | str:
+    """The parameters of our model, or the code of the refusal; keys that hang on this one may be refused too."""
+    try:
+        return einformer.from_huggingface(config).num_parameters
+    except EinformerError as error:
+        codes = {finding.code for finding in error.findings} - {"E616"}
+        return " ".join(codes)
+
+
+def count_theirs(config: Config) -> int | None:
+    """The parameters of transformers' model on the meta device; none where it refuses the config."""
+    models: Any = AutoModelForCausalLM
+    try:
+        with torch.device("meta"):
+            model = models.from_config(AutoConfig.for_model(**config))
+    except Exception:  # of any kind, as the value is of any kind
+        return None
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}

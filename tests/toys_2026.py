@@ -74,6 +74,13 @@ LFM3: dict[str, Any] = grouped(8, HALVES, num_hidden_layers=5, norm="norm_eps", 
 KINDS_IN_PART: dict[str, Any] = {kind: rope | {"partial_rotary_factor": 0.5} for kind, rope in KINDS.items()}
 MIMO: dict[str, Any] = grouped(8, KINDS_IN_PART, num_attention_heads=12, num_hidden_layers=3, v_head_dim=7, sliding_window=11)
 MIMO |= {"n_routed_experts": 12, "num_experts_per_tok": 5, "moe_intermediate_size": 9, "n_group": 4, "topk_group": 2}
+LAGUNA: dict[str, Any] = grouped(8, KINDS_IN_PART, num_hidden_layers=3, layer_types=LOCAL, sliding_window=11, **EXPERTS)
+LAGUNA |= {
+    "num_attention_heads_per_layer": [12, 15, 12],
+    "shared_expert_intermediate_size": 13,
+    "moe_routed_scaling_factor": 1.7,
+}
+LAGUNA |= {"moe_router_logit_softcapping": 0.8}
 INDEXED: dict[str, Any] = LATENT_EXPERTS | {"index_n_heads": 8, "index_head_dim": 17, "index_topk": 9}
 UNGROUPED: dict[str, Any] = {k: v for k, v in INDEXED.items() if k not in ("n_group", "topk_group")} | {"gated_norm_rank": 5}
 GEMMA4: dict[str, Any] = grouped(8, {"full_attention": PARTIAL | {"rope_type": "proportional"}, "sliding_attention": ROPE})
@@ -186,6 +193,22 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "mellum_listed": (
         "mellum",
         MELLUM | {"layer_types": LOCAL, "mlp_layer_types": MLPS, "rope_parameters": KINDS | {"full_attention": LLAMA3}},
+    ),
+    "laguna": ("laguna", LAGUNA | {"num_attention_heads_per_layer": None}),
+    "laguna_listed": ("laguna", LAGUNA),
+    "laguna_plain": (
+        "laguna",
+        LAGUNA
+        | {"layer_types": None, "num_attention_heads_per_layer": None, "gating": "per-head", "rope_parameters": None}
+        | {"moe_router_logit_softcapping": 0.0},
+    ),
+    "laguna_yarn": (
+        "laguna",
+        LAGUNA
+        | {
+            "mlp_layer_types": MLPS,
+            "rope_parameters": KINDS_IN_PART | {"full_attention": YARN | {"partial_rotary_factor": 0.5}},
+        },
     ),
     "recurrent_gemma": ("recurrent_gemma", GRIFFIN),
     "recurrent_gemma_biased": ("recurrent_gemma", GRIFFIN | {"attention_bias": True, "num_key_value_heads": 1}),

@@ -72,8 +72,9 @@ def open_objects(document: JsonObject) -> JsonObject:
     """
     items = document.values.items()
     inner = (each for key, value in items if key in OPENED for each in _walk(key, OPENED[key], value, 2))
-    kinds = _find_kinds(document)
-    plain = ((key, key, value) for key, value in items if key not in OPENED and not (kinds and key == "per_layer_config"))
+    kinds = [*_find_kinds(document), *_find_heads(document)]
+    told = {key for key, _, _ in kinds}
+    plain = ((key, key, value) for key, value in items if key not in OPENED and key not in told)
     return _collect(document, [*plain, *inner, *kinds])
 
 
@@ -88,6 +89,17 @@ def _find_kinds(document: JsonObject) -> list[tuple[str, str, object]]:
                 inner = "per_layer_config"
                 return [(inner, f"{inner}.{word}.{key}", value) for word, one in kinds.items() for key, value in one.items()]
     return []
+
+
+# A list with a number of heads for each layer says one for each kind of layers, or it stays as it is.
+def _find_heads(document: JsonObject) -> list[tuple[str, str, object]]:
+    key = "num_attention_heads_per_layer"
+    heads, words = document.values.get(key), document.values.get("layer_types")
+    if not (isinstance(heads, list) and isinstance(words, list)):
+        return []
+    kinds = dict(zip(map(str, words), heads, strict=False))
+    alike = heads == [kinds.get(str(word)) for word in words]
+    return [(key, f"{key}.{word}", number) for word, number in kinds.items()] * alike
 
 
 def rename_keys(document: JsonObject, names: Mapping[str, str]) -> JsonObject:
