@@ -224,7 +224,8 @@ def count_theirs(config: Config) -> int | None:
             model = models.from_config(AutoConfig.for_model(**config))
     except Exception:  # of any kind, as the value is of any kind
         return None
-    return sum(parameter.numel() for parameter in model.parameters())
+    counted: int = sum(parameter.numel() for parameter in model.parameters())
+    return counted
 
 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
