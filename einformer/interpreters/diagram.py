@@ -109,7 +109,6 @@ class Box:
 
     @property
     def height(self) -> float:
-        """How high it is."""
         return self.inner.height + _HIGH if self.inner else {"way": 0, "sum": 2 * _RADIUS}.get(self.kind, _HIGH)
 
 
@@ -143,13 +142,11 @@ class Graph:
 
     @property
     def height(self) -> float:
-        """How high it is."""
         return max(node.y + node.height for node in self.nodes) + _PAD
 
     # ------------------------------------------------------------------------------------------------------ layout
 
     def lay_out(self) -> Graph:
-        """Gives each node its place."""
         self.choose_rows()
         above, below = self.list_neighbours()
         for neighbours in [above, below] * 6:
@@ -356,7 +353,6 @@ class _Draft:
         self.at[line.value], self.lines[line.value], self.last[line.name] = node, line, node
 
     def connect(self, sources: Iterable[Box], target: Box, port: Box | None = None) -> None:
-        """Arrows, one for each source."""
         self.graph.arrows += [Arrow(source, target, port) for source in dict.fromkeys(sources)]
 
     def find(self, value: Value) -> Box | None:
@@ -410,7 +406,6 @@ def _spell(line: Line) -> str:
 
 
 def _find_kind(value: Value) -> str:
-    """The colour of an operation."""
     match value.operation:
         case op.Call():
             return "layer"

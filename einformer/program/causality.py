@@ -104,11 +104,9 @@ class Proof(Analysis):
         return any(finding.code == code for finding in self.findings)
 
     def report(self, code: str, message: str, at: Span, fix: str) -> None:
-        """Add a finding."""
         self.findings.append(Finding(code, message, at, (self.legend.describe(self.time),), fix))
 
     def mask(self, own: str) -> str:
-        """The mask that is right."""
         return f"a mask inside the softmax, `where({own}' <= {own}, 0, -inf)`, or an earlier position"
 
     # --------------------------------------------------------------------------------------------------- reasons

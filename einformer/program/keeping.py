@@ -278,7 +278,6 @@ class _Keeping(Generic[Limit]):
         return Entry("", name, body.function.name, line.value.axes, rows, 0, "same", self.one, (Site(()),), loops, whole)
 
     def entry(self, body: Body, anchor: Anchor, name: str, path: str = "", loops: Loops = ()) -> Entry[Limit]:
-        """A tensor that is kept."""
         labels, value = anchor.line.labels, anchor.line.value
         letters = tuple(letter for label in labels for letter in label if letter != body.time)
         reach, rows = self.reach[anchor], self.rows & set(letters)

@@ -61,7 +61,6 @@ class Choice:
 
     @property
     def letters(self) -> frozenset[str]:
-        """The letters in it."""
         return self.along | {self.letter}
 
     @property
@@ -79,11 +78,9 @@ class Support:
     trained: bool = False
 
     def each(self, change: Callable[[Cases], Cases]) -> Support:
-        """The same of other cases."""
         return replace(self, nonzero=change(self.nonzero), alive=change(self.alive))
 
     def meet(self, other: Support) -> Support:
-        """What holds of both."""
         return Support(either(self.nonzero, other.nonzero), either(self.alive, other.alive), self.trained or other.trained)
 
 
@@ -347,13 +344,11 @@ class Flows:
         return self.known[key]
 
     def steps(self, name: str) -> Steps:
-        """The steps of a function."""
         if name not in self.bodies:
             self.bodies[name] = steps_of(self.functions[name])
         return self.bodies[name]
 
     def choose(self) -> bool:
-        """Is anything chosen at all?"""
         steps = (step for name in self.functions for step in flat(self.steps(name)))
         return any(is_top(value.operation) for step in steps for value in step.values)
 
@@ -410,7 +405,6 @@ class Conditions(Reader):
         self.flow = flow
 
     def supposed(self, value: Value, holds: bool) -> Cases:
-        """Where it may hold."""
         where = self.flow.support(value).nonzero
         return UNDECIDED if not holds or where == ALWAYS else where
 
@@ -463,7 +457,6 @@ class Flow:
         self.supports |= {c.after: met[c] for c in some}
 
     def support(self, value: Value) -> Support:
-        """The facts about a value."""
         if value not in self.supports:
             self.supports[value] = self.follow(value)
         return self.supports[value]
@@ -563,7 +556,6 @@ class Flow:
         return ALWAYS
 
     def spelled(self, value: Value) -> Expression:
-        """A value as an expression."""
         return spell(value, self.reader.scalars, self.flows.legend)
 
     def on_layers(self, condition: Value) -> Expression | None:

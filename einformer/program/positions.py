@@ -88,7 +88,6 @@ class Support:
 
     @property
     def wild(self) -> Cases:
-        """Where it may be infinite."""
         return either(self.low, self.high) if self.low or self.high else NEVER
 
     @property
@@ -98,7 +97,6 @@ class Support:
 
     @property
     def claims(self) -> tuple[Cases, ...]:
-        """The cases of all fields."""
         return self.nonzero, self.alive, self.low, self.high, self.zero, self.under
 
     def each(
@@ -109,7 +107,6 @@ class Support:
         return Support(reads, *map(change, self.claims))
 
     def within(self, cases: Cases) -> Support:
-        """The same in these cases."""
         return self if cases == ALWAYS else self.each(lambda own: both(own, cases))
 
     def at(self, numbers: Mapping[str, Linear]) -> Support:
@@ -123,7 +120,6 @@ class Support:
         return tuple(replace(read, cases=own) for read in self.reads if (own := both(read.cases, cases)))
 
     def join(self, other: Support) -> Support:
-        """One of two values."""
         return Support(merged(self.reads, other.reads), *map(either, self.claims, other.claims))
 
     def letters(self) -> set[str]:
@@ -263,7 +259,6 @@ class Body(Reader):
     # ------------------------------------------------------------------------------------------------------- lines
 
     def lines(self, lines: Iterable[Line | Turns]) -> None:
-        """The lines in order."""
         for line in lines:
             if isinstance(line, Line):
                 self.line(line)
@@ -342,7 +337,6 @@ class Body(Reader):
     # ------------------------------------------------------------------------------------------------------- loops
 
     def unrolled(self, turns: Turns) -> None:
-        """A loop, turn by turn."""
         latest = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
         around, anchors = self.loops, self.anchors
         for number in range(int(self.legend.number(turns.loop.count))):
@@ -445,7 +439,6 @@ class Body(Reader):
     # ---------------------------------------------------------------------------------------------------- supports
 
     def support(self, value: Value) -> Support:
-        """The facts about a value."""
         if value in self.states:
             return self.states[value].support
         if value not in self.supports:
@@ -453,7 +446,6 @@ class Body(Reader):
         return self.supports[value]
 
     def follow(self, value: Value) -> Support:
-        """The same, from its operands."""
         match value.operation:
             case op.Constant(number):
                 return self.constant(number)

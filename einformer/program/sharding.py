@@ -97,7 +97,6 @@ class Sharding:
         return f"{whole} * " * (whole > 1) + size + f" // {own}" * (own > 1)
 
     def local(self, legend: Legend) -> Local:
-        """The legend of one rank."""
         return Local(**{each.name: getattr(legend, each.name) for each in fields(Legend)}, sharding=self)
 
 
