@@ -1,6 +1,7 @@
 """Sphinx, with MyST for pages and notebooks; `make docs` fails on any warning."""
 
 import ast
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ author = "The einformer authors"
 extensions = ["myst_nb"]
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
-nb_execution_raise_on_error = True
+nb_execution_mode = "off"  # notebooks have outputs, and tests compare them
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "einformer"
@@ -62,6 +63,10 @@ class EinformerLexer(RegexLexer):
     }
 
 
+def copy_notebooks(app: Sphinx) -> None:
+    shutil.copytree(Path(app.srcdir).parent / "notebooks", Path(app.srcdir) / "notebooks", dirs_exist_ok=True)
+
+
 def list_modules(app: Sphinx) -> None:
     """Write the page of modules: the first line of each docstring."""
     package = Path(app.srcdir).parent / "einformer"
@@ -74,6 +79,7 @@ def list_modules(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> None:
     app.add_lexer("einformer", EinformerLexer)
+    app.connect("builder-inited", copy_notebooks)
     app.connect("builder-inited", list_modules)
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
     app.connect("builder-inited", lambda app: write_engine(Path(app.outdir) / "_static"))
