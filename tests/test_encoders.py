@@ -277,6 +277,15 @@ def test_the_cache_has_the_bytes_that_are_counted() -> None:
     assert counted.per_token == 8 * 3 * 2 * 20
 
 
+def test_memory_of_generation_has_what_an_encoder_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the equations; the rules of engines say nothing of it."""
+    assert main(["count", "t5-small", "--generation", "--set", "T=64", "--seq", "100", "--batch", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    maps, rows = 6 * 2 * 8 * 64, 2 * 2  # keys and values of all layers; rows, and bytes of a number
+    assert told["cache"] == rows * (maps * (100 + 64) + 100 * 512)
+    assert all(engine["bytes"] is None for engine in told["engines"].values())
+
+
 def test_another_source_needs_another_cache() -> None:
     module, source = continued("fast")
     cache = module.cache()

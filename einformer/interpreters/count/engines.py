@@ -152,6 +152,8 @@ class Engine:
 
     def _find_silence(self, kinds: tuple[KeptLayers, ...], cache: Format, model_type: str) -> str:
         growing = [held for kind in kinds for held in kind.growing]
+        if any(held.kind == "same" for kind in kinds for held in kind.held):
+            return "not stated for an encoder"
         if cache.name not in self.caches:
             return f"it has no cache in {cache.name}"
         if not self.states and any(held.is_state for kind in kinds for held in kind.held):
