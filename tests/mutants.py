@@ -1198,6 +1198,38 @@ MUTANTS = (
         "sharding.py::test_positions_without_a_bound_are_read_whole[a mean-notation]",
     ),
     _mutant(
+        "each rank starts a recurrence from zero", "interpreters/torch/parallel.py",
+        "dist.recv(state, ctx.before, group=MESH.get_group(axis))",
+        "dist.recv(state.clone(), ctx.before, group=MESH.get_group(axis))",
+        "sharding.py::test_a_recurrence_starts_where_the_rank_before_it_ends[a map in each step]",
+    ),
+    _mutant(
+        "no gradient comes back with a state", "interpreters/torch/parallel.py",
+        "dist.recv(ctx.state, ctx.after, group=MESH.get_group(ctx.axis))",
+        "dist.recv(ctx.state.clone(), ctx.after, group=MESH.get_group(ctx.axis))",
+        "sharding.py::test_a_recurrence_starts_where_the_rank_before_it_ends[a map in each step]",
+    ),
+    _mutant(
+        "the gradient of a weight in a step is that of a rank's own steps", "program/collectives.py",
+        "parts.keys() | self.stepping if is_smooth(operation) else ()", "parts.keys() if is_smooth(operation) else ()",
+        "sharding.py::test_a_recurrence_starts_where_the_rank_before_it_ends[a map in each step]",
+    ),
+    _mutant(
+        "steps are counted from the first of a rank", "program/collectives.py",
+        "case op.Iota(letter) | op.Turn(letter) if mesh", "case op.Iota(letter) if mesh",
+        "sharding.py::test_a_recurrence_starts_where_the_rank_before_it_ends[the number of a step]",
+    ),
+    _mutant(
+        "what some steps alone read has a gradient on their rank alone", "interpreters/torch/emit.py",
+        '[started, *(self.code(value).text for value in read if value in self.stored and value.kind == "tensor")]', "[started]",
+        "sharding.py::test_a_recurrence_starts_where_the_rank_before_it_ends[the number of a step]",
+    ),
+    _mutant(
+        "the last chunk of a rank changes no state", "interpreters/torch/fast.py",
+        "if starts or start + size < v.shape[-2]:", "if start + size < v.shape[-2]:",
+        "sharding.py::test_a_rank_of_several_chunks_hands_on_its_last_state[delta_net]",
+    ),
+    _mutant(
         "a window of one loop is read outside of it", "program/windows.py",
         "if before is None or after is None or not all(letters <= turns for turns in places):",
         "if before is None or after is None:",

@@ -39,6 +39,7 @@ NAMES = {
     "_reduce_scatter_base_": "reduce-scatter",
     "alltoall_base_": "all-to-all",
     "_allgather_base_": "all-gather",
+    "send": "send",
 }
 
 
@@ -58,7 +59,9 @@ class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if func.namespace == "c10d":
             name = func._schema.name.removeprefix("c10d::")
-            tensors = args[0] if name == "allreduce_" else args[1]
+            if name == "recv_":
+                return func(*args, **(kwargs or {}))
+            tensors = args[0] if name in ("allreduce_", "send") else args[1]
             size = sum(x.numel() * x.element_size() for x in tree_leaves(tensors) if isinstance(x, Tensor))
             (group,) = (x for x in args if isinstance(x, torch.ScriptObject) and "ProcessGroup" in str(x._type()))
             self.put[NAMES[name], dist.ProcessGroup.unbox(group).group_name] += size
@@ -163,3 +166,18 @@ def test_the_rows_that_travel_to_experts_are_counted(name: str, shard: str) -> N
     assert (put, calls) == count_formulas(model, mesh, shard)
     assert calls == counted > 0
     assert put["all-to-all", "ep"] > 0
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
+@pytest.mark.parametrize("name", ["mistral", pytest.param("gemma3_text", marks=pytest.mark.slow), "olmo_hybrid", "lfm3"])
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_the_first_rank_sends_what_the_next_ones_read_of_it(name: str, ranks: int) -> None:
+    """Positions and states go forward; what it gives back is nothing, since it reads none of others."""
+    model, mesh = einformer.from_huggingface(PUBLISHED[name]), {"cp": ranks}
+    with join(ranks):
+        put, *_ = run_rank(model, mesh, "cp: s")
+    wanted = Counter({("all-reduce", "cp"): AGREEMENT})
+    for row in model.exchanges(mesh, "cp: s", "fast", B=ROWS, S=LENGTH * ranks):
+        if row.collective not in ("neighbours", "send") or row.phase == "forward":
+            wanted[{"neighbours": "all-to-all"}.get(row.collective, row.collective), "cp"] += row.count_bytes(2)
+    assert put == wanted

@@ -5,6 +5,7 @@ All ranks run in one process, a thread for each. A map of letters says over whic
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -42,6 +43,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "gpt_oss": GROUPED | {"X": 4, "H": 6, "T": 2, "C": 0.7, "α": 1.3, "W": [3, 3]},
     "qwen3_next": GROUPED | NEXT,
     "mamba2_decoder": STATES,
+    "delta_net": {"D": 6, "G": 2, "J": 2, "E": 4, "U": 3, "C": 3},
     "bloom": {"D": 24, "A": 4, "F": 12, "L": 2, "V": 20},
     "gptj": {"D": 24, "A": 4, "F": 12, "L": 2, "V": 20, "R": 4},
     "linear_attention": {"D": 35, "A": 4, "E": 6, "U": 6, "F": 12, "V": 20, "L": 2},
@@ -89,6 +91,10 @@ MAPS = [
     ("gpt2", {"cp": 2}, "cp: s"),  # a table of positions
     ("gpt_oss", {"cp": 2}, "cp: s"),
     ("mistral", {"cp": 4}, "cp: s"),  # a window reaches farther than one neighbour
+    ("mamba2_decoder", {"cp": 2}, "cp: s"),  # states pass from rank to rank
+    ("mamba2_decoder", {"cp": 2, "tp": 2}, "cp: s; tp: g v"),
+    ("qwen3_next", {"cp": 4}, "cp: s"),
+    ("delta_net", {"cp": 4}, "cp: s"),
     ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v"),
     *((name, mesh, shard.replace("tp:", "tp: (s)")) for name, mesh, shard in BETWEEN),
     ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v (s)"),
@@ -110,7 +116,7 @@ def bound(name: str) -> Model:
     return einformer.load(name).bind(**MODELS[name])
 
 
-QUICK = [MAPS[0], MAPS[3], MAPS[8], MAPS[9], MAPS[12], MAPS[17], MAPS[22], MAPS[25], MAPS[29], MAPS[30], MAPS[-2], MAPS[-1]]
+QUICK = [MAPS[number] for number in (0, 3, 8, 9, 12, 17, 22, 25, 26, 33, 34, -2, -1)]
 CASES = few([(*case, plan) for case in MAPS for plan in PLANS], [(*case, plan) for case in QUICK for plan in PLANS])
 
 
@@ -237,13 +243,17 @@ def count_bytes(model: Model, mesh: Mapping[str, int], shard: str, plan: str) ->
 
 def assert_counted(model: Model, mesh: Mapping[str, int], shard: str, plan: str, world: World) -> None:
     """The first rank of neighbours sends numbers to those after it, and gradients back to these."""
-    counted, logged, near = count_bytes(model, mesh, shard, plan), count_log(world), Counter[str]()
+    counted, logged, near, handed = count_bytes(model, mesh, shard, plan), count_log(world), Counter[str](), 0
     for row in model.exchanges(mesh, shard, plan, **model.inputs(batch=2, length=4)):
         if row.collective == "neighbours":
             near[row.phase] += row.count_bytes(8)
             counted.pop(("neighbours", row.mesh), None)
+        if row.collective == "send":  # by all ranks but the last, and back by all but the first
+            handed += row.count_bytes(8) * (mesh[row.mesh] - 1) * len(world.places()) // mesh[row.mesh]
+            counted.pop(("send", row.mesh), None)
     sent = sum(logged.pop(("all-to-all", axis), 0) for axis in mesh) if near else 0
     assert counted == logged, shard
+    assert sum(size for _, size in world.handed) == handed, shard
     assert sent == near["forward"] if near["forward"] == near["backward"] else sent <= near["forward"], shard
 
 
@@ -345,6 +355,81 @@ def test_positions_without_a_bound_are_read_whole(name: str, plan: str) -> None:
     text = "axes\n  b: B\n  s: S\n  d: D\nmodel Far(z_bsd) -> y_bsd:\n" + "".join(f"  {line}\n" for line in lines)
     world = agree(einformer.parse(text).bind(D=4), {"cp": 2}, "cp: s", plan, length=8)
     assert not world.sent
+
+
+# ------------------------------------------------------------------------------------------------------------------ states
+
+STATES_OF = {  # recurrences, and how many numbers of b a rank hands on
+    "a map in each step": ("W_d'd, γ_d", "S_bsd = tanh(S_{b(s - 1)d'} W_d'd) + γ_d z_bsd; S_bsd", 4),
+    "several steps before": ("W_d'd, χ_cd", "S_bsd = tanh(S_{b(s - 3)d'} W_d'd) + χ_cd S_{b(s - 1 - c)d} + z_bsd; S_bsd", 12),
+    "the number of a step": ("γ_d", "S_bsd = S_{b(s - 1)d} / (s + 2) + γ_d z_{b(s - 1)d}; S_bsd", 4),
+    "a weight in some steps": ("γ_d", "S_bsd = where(s == 2, γ_d, 1) S_{b(s - 1)d} + z_bsd; S_bsd", 4),
+    "a choice by a state": ("γ_d", "S_bsd = where(S_{b(s - 1)d} > 0, γ_d z_bsd, -z_bsd); S_bsd", 4),
+    "a state that nothing reads": ("γ_d", "S_bsd = γ_d z_bsd + 0 S_{b(s - 1)d}; S_bsd", 4),
+    "a recurrence of another": ("γ_d", "S_bsd = S_{b(s - 1)d} / 2 + γ_d z_bsd; T_bsd = T_{b(s - 1)d} S_bsd + z_bsd; T_bsd", 8),
+}
+
+
+def make_recurrence(weights: str, formula: str) -> Model:
+    *before, last = formula.split("; ")
+    lines = "".join(f"  {line}\n" for line in (f"weights {weights}", *before, f"return {last}"))
+    axes = "axes\n  b: B\n  s: S\n  d: D\n" + "  c: C\n" * ("_c" in weights)
+    model = einformer.parse(f"{axes}model M(z_bsd) -> y_bsd causal in s:\n{lines}")
+    return model.bind(D=4, **({"C": 2} if "_c" in weights else {}))
+
+
+@pytest.mark.parametrize("name", STATES_OF)
+def test_a_recurrence_starts_where_the_rank_before_it_ends(name: str) -> None:
+    weights, formula, numbers = STATES_OF[name]
+    for plan, (ranks, length) in itertools.product(PLANS, ((2, 4), (4, 4), (4, 12))):
+        world = agree(make_recurrence(weights, formula), {"cp": ranks}, "cp: s", plan, length=length)
+        assert Counter(pair for pair, _ in world.handed).keys() == {
+            pair for rank in range(1, ranks) for pair in ((rank - 1, rank), (rank, rank - 1))
+        }
+        assert sum(size for _, size in world.handed) == 2 * (ranks - 1) * 2 * 8 * numbers
+
+
+COUNTED = """axes
+  b: B
+  s: S
+  d: D
+model Counted(z_bsd) -> y_bsd causal in s:
+  weights γ_d
+  n_s = 1 + n_{(s - 1)}
+  return z_bsd γ_d / n_s
+"""
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_steps_of_whole_numbers_are_handed_on_and_have_no_gradient(plan: str) -> None:
+    model = einformer.parse(COUNTED).bind(D=4)
+    world = agree(model, {"cp": 4}, "cp: s", plan, length=8)
+    assert world.handed == [((rank, rank + 1), 8) for rank in range(3)]
+    assert_counted(model, {"cp": 4}, "cp: s", plan, world)
+
+
+@pytest.mark.parametrize("name", ["delta_net", "mamba2_decoder"])
+def test_a_rank_of_several_chunks_hands_on_its_last_state(name: str) -> None:
+    for ranks, length in ((2, 300), (4, 272)):
+        agree(bound(name), {"cp": ranks}, "cp: s", "fast", length=length)
+
+
+DROPPING = """axes
+  b: B
+  s: S
+  d: D
+scalars
+  p = 0.5
+model Dropping(z_bsd) -> y_bsd causal in s:
+  S_bsd = Dr(S_{b(s - 1)d} + z_bsd)
+  return S_bsd
+"""
+
+
+def test_steps_of_several_ranks_do_not_drop_alike() -> None:
+    model = einformer.parse(DROPPING).bind(D=4)
+    with pytest.raises(EinformerError, match="E744 the ranks of cp would drop the same numbers"):
+        model.source(mesh="cp=2", shard="cp: s")
 
 
 TURNS = """axes

@@ -278,6 +278,8 @@ class ForRank(Rewriting):
     parts: dict[Value, Parts] = field(default_factory=dict)
     moving: set[Value] = field(default_factory=set)  # what has a gradient
     steps: dict[Value, str] = field(default_factory=dict)  # what there is so far of recurrences, and their letters
+    stepping: frozenset[str] = frozenset()  # the axes of the mesh whose ranks have other steps than the one at hand
+    apart: dict[Value, frozenset[str]] = field(default_factory=dict)  # values of a step: other ones on other ranks
     handed: dict[Value, Value] = field(default_factory=dict)  # from turn to turn of a loop: to a value within
     between: Axes = ()  # the indices that yield and are split in the value at hand
     exchanged: dict[Collective, Value] = field(default_factory=dict)
@@ -385,8 +387,8 @@ class ForRank(Rewriting):
     # ------------------------------------------------------------------------------------------------ what is exchanged
 
     def over(self, value: Value) -> frozenset[str]:
-        """The axes of the mesh over which a value is split."""
-        return self.sharding.over(value.axes)
+        """The axes of the mesh over which a value is split, or is of another step on each rank."""
+        return self.sharding.over(value.axes) | self.apart.get(value, frozenset())
 
     def find_parts(self, value: Value) -> Parts:
         """The axes of the mesh over which a value is in parts."""
@@ -474,8 +476,9 @@ class ForRank(Rewriting):
         axes, parts = old.axes if axes is None else axes, parts or {}
         axes = tuple(own(letter) if letter in self.between else letter for letter in axes)
         self.refuse_clash(axes, old.span)
-        over = self.sharding.over(axes) | parts.keys() if is_smooth(operation) else ()
+        over = self.sharding.over(axes) | parts.keys() | self.stepping if is_smooth(operation) else ()
         new = Value(replace_operands(operation, lambda value: self.vary(value, over)), axes, old.kind, old.span)
+        self.apart |= {new: self.stepping} if self.stepping else {}
         if parts:
             self.parts[new] = parts
         source = (
@@ -516,7 +519,7 @@ class ForRank(Rewriting):
         match old.operation:
             case op.Constant(str() as name):
                 return self.size(old, name)
-            case op.Iota(letter) if mesh := self.sharding.axis(letter):
+            case op.Iota(letter) | op.Turn(letter) if mesh := self.sharding.axis(letter):
                 return map_values("+", [self.offset(mesh, (letter,), old.span), old], old.span)
             case op.Iota(letter) if window := self.find_window(letter):
                 return replace(old, operation=Near((letter, window)))
@@ -528,6 +531,9 @@ class ForRank(Rewriting):
                 return self.product(old, map(self.rewrite, factors), lambda *new: op.Map("*", new))
             case op.Map("/", (top, bottom)):
                 return self.quotient(old, self.rewrite(top), self.settle(self.rewrite(bottom)))
+            case op.Map("Dr") if self.stepping:
+                message = f"the ranks of {', '.join(sorted(self.stepping))} would drop the same numbers in a step of theirs"
+                raise fail("E744", message, old.span, fix="dropout on a line of its own")
             case op.Map("where", arms):
                 return self.where(old, *map(self.rewrite, arms))
             case op.Einsum(letters, factors):
@@ -575,10 +581,11 @@ class ForRank(Rewriting):
                 self.parts[new], self.moving = self.partial[function], self.moving | {new}
                 return new
             case op.Recur(letter, step, so_far):
-                if self.sharding.axis(letter):
-                    raise self.refuse_reading(letter, old.span)
                 self.new[so_far], self.moving, self.steps = so_far, self.moving | {so_far}, self.steps | {so_far: letter}
-                return self.make(old, replace(old.operation, step=self.settle(self.rewrite(step))))
+                around, self.stepping = self.stepping, self.stepping | self.sharding.split(letter)
+                new = self.settle(self.rewrite(step))
+                self.stepping = around
+                return self.make(old, replace(old.operation, step=new))
             case op.Spread() | Picked() | Gathered():
                 return self.pass_on(old)
             case operation:
@@ -806,12 +813,10 @@ class ForRank(Rewriting):
             mesh = self.sharding.axis(label[0]) if label else ""
             if any(map(self.sharding.axis, label[1:])):
                 raise self.refuse_reading(label[0], old.span)
-            if (
-                mesh
-                and isinstance(number.operation, op.Iota)
-                and len(label) == 1
-                and self.is_alike(label[0], number.operation.letter)
-            ):
+            if mesh and len(label) == 1 and self.steps.get(e.argument) == label[0]:  # the steps so far are those of this rank
+                continue
+            own = isinstance(number.operation, op.Iota | op.Turn) and number.operation.letter
+            if mesh and own and len(label) == 1 and self.is_alike(label[0], own):
                 continue
             numbers[place] = new = self.settle(self.rewrite(number))
             if not mesh and isinstance(number.operation, op.Iota) and not self.differs(number.operation.letter, label):
@@ -848,12 +853,18 @@ class ForRank(Rewriting):
         here = tuple(slot if slot.label[0] == letter else op.read_along(slot.label[0]) for slot in e.slots)
         shifted = replace(e, slots=here)
         step = replace(old, operation=shifted, axes=unite_axes(shifted.numbers))
-        if all(slot.is_whole for slot in rest):
-            return self.gather(step, shifted)
+        if all(slot.is_whole or self.renames_whole(slot) for slot in rest):
+            return self.gather(old, e)
         if {slot.label[0] for slot in rest} & set(at.axes):
             raise self.refuse_reading(letter, old.span)
         self.new[step] = self.gather(step, shifted)
         return self.gather(old, op.Gather(step, (*rest, *map(op.read_along, at.axes)), e.conditions))
+
+    def renames_whole(self, slot: op.Slot) -> bool:
+        """Is a whole axis read at all numbers of another whole index over it?"""
+        number = slot.number.operation
+        alike = isinstance(number, op.Iota) and self.is_alike(slot.label[0], number.letter)
+        return alike and not self.sharding.over((slot.label[0],))
 
     def is_here(self, number: Value, size: int) -> Value:
         """Does a number lie among those of this rank?"""
@@ -913,7 +924,8 @@ def write_lines(function: Function) -> Function:
 
     So has a value of which the largest numbers are exchanged: it is read again.
 
-    What is computed in a branch stays there: it is exchanged where it is wanted. So does what a step of a recurrence makes.
+    What is computed in a branch stays there: it is exchanged where it is wanted. So does what a step of a recurrence makes; but
+    what its steps read is exchanged before, since not all ranks have the same steps.
     """
     there = {line.value for line in (*function.inputs, *function.weights, *function.scalars)}
     lines = (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines))
@@ -956,7 +968,7 @@ def _write_exchanges(
     for each in inner:
         yield from _write_exchanges(each, there, names, within, branch or each in chooses)
     exchanged = isinstance(value.operation, Collective | Shifted) and not value.plain
-    stays = branch and not there.issuperset(value.operands)
+    stays = branch and within is None and not there.issuperset(value.operands)
     if exchanged and not stays and not (within and _is_step(value, within)):
         assert isinstance(value.operation, Collective | Shifted)
         argument, mesh = value.operation.argument, value.operation.mesh

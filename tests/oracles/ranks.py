@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import queue
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,7 +48,10 @@ class World:
     log: list[tuple[str, str, int]] = field(default_factory=list)  # of rank 0: collective, axis of the mesh, bytes
     sent: list[int] = field(default_factory=list)  # the bytes of all-to-all, of all ranks
 
+    handed: list[tuple[tuple[int, int], int]] = field(default_factory=list)  # from rank to rank: bytes
+
     def __post_init__(self) -> None:
+        self.mail = defaultdict[tuple[int, int], queue.Queue[Tensor]](queue.Queue)
         self.barrier = threading.Barrier(math.prod(self.mesh.values()), timeout=SECONDS)
 
     def places(self) -> list[dict[str, int]]:
@@ -122,6 +126,21 @@ class Mesh:
         parts = [seen[r][2].split(seen[r][3])[here] for r in alike]
         assert coming is None or coming == [len(part) for part in parts], "a rank expects other rows than come"
         own.copy_(torch.cat(parts))
+
+    def get_global_rank(self, group: str, rank: int) -> int:
+        places = self.world.places()
+        return places.index({**places[self.rank], group: rank})
+
+    def send(self, x: Tensor, to: int, group: str = "") -> None:
+        assert x.is_contiguous()
+        self.world.handed.append(((self.rank, to), x.numel() * x.element_size()))
+        self.world.mail[self.rank, to].put(x.detach().clone())
+
+    def recv(self, x: Tensor, source: int, group: str = "") -> None:
+        sent = self.world.mail[source, self.rank].get(timeout=SECONDS)
+        assert sent.shape == x.shape
+        assert sent.dtype == x.dtype
+        x.copy_(sent)
 
     def reduce_scatter_single(self, own: Tensor, parts: Tensor, group: str = "") -> None:
         together = torch.stack(self.gather("reduce_scatter", parts, group)).sum(0)

@@ -30,7 +30,7 @@ from einformer.program.collectives import (
     Vary,
     is_smooth,
 )
-from einformer.program.kernels import PAIR, Routed
+from einformer.program.kernels import PAIR, Chunked, Routed
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
 from einformer.program.sharding import Sharding, Window, find_whole
@@ -93,7 +93,7 @@ def list_exchanges(
 ) -> tuple[Exchange[N], ...]:
     """What a rank exchanges in a step: the collectives of its functions. `ranks` are those of each axis of the mesh."""
     numbers, times = _Numbers(sizes, sharding, ranks), dict[tuple[_Key, N], list[tuple[N, bool]]]()
-    for exchanged in _Places(functions, sizes.legend).walk(name):
+    for exchanged in _Places(functions, sizes.legend, sharding).walk(name):
         for turns, put in numbers.list_kinds(exchanged):
             times.setdefault((exchanged.key, put), []).append((turns, any(own.letters for own in exchanged.turns)))
     return tuple(
@@ -123,7 +123,7 @@ def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tupl
     """
     ranks = within * nodes
     whole = put * ranks if collective == "all-gather" else put
-    if collective == "neighbours":
+    if collective in ("neighbours", "send"):
         return put, put * (nodes > 1)
     if collective == "all-to-all":
         return put * (within - 1) / ranks, put * (nodes - 1) / nodes
@@ -138,6 +138,7 @@ class _Key:
     facts: tuple[str, str, str, str, tuple[str, ...], int]
     routed: tuple[tree.Expression, str, tuple[str, ...]] | None = None  # how many are chosen, of which letter, for which rows
     window: Window | None = None  # near the numbers of a rank
+    back: int = 1  # how many steps of a recurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +172,13 @@ class _Numbers(Generic[N]):
             yield product(counts), replace(self, sizes=sizes).numbers(exchanged.key)
 
     def numbers(self, key: _Key) -> N:
-        return product(
-            self.chosen(key)
-            if find_whole(letter) == PAIR
-            else self.near(key.window)
-            if key.window and key.window.letter == letter
-            else self.length(letter)
-            for letter in key.facts[4]
-        )
+        numbers: N = product(self.number(key, letter) for letter in key.facts[4])
+        return product((key.back, numbers))
+
+    def number(self, key: _Key, letter: str) -> N:
+        if find_whole(letter) == PAIR:
+            return self.chosen(key)
+        return self.near(key.window) if key.window and key.window.letter == letter else self.length(letter)
 
     # Of the numbers of a rank those that others read: no more than these have.
     def near(self, window: Window) -> N:
@@ -213,6 +213,7 @@ class _Places:
 
     functions: Mapping[str, Function]
     legend: Legend
+    sharding: Sharding
     places: dict[str, dict[Value, list[Site]]] = field(default_factory=dict)
     felt: dict[str, set[Value]] = field(default_factory=dict)
     first: set[Value] = field(default_factory=set)  # what the first step of a recurrence does not exchange
@@ -225,6 +226,8 @@ class _Places:
                         yield from self.walk(function, (*turns, own))
                     case Collective() as operation:
                         yield from (_Exchanged(key, (*turns, own)) for key in self.list_keys(value, operation, name))
+                    case op.Recur() | Chunked() as operation:
+                        yield from (_Exchanged(key, (*turns, own)) for key in self.list_states(value, operation, name))
 
     def find_places(self, name: str) -> Mapping[Value, list[Site]]:
         if name not in self.places:
@@ -233,7 +236,11 @@ class _Places:
             visit = _Visit(self, function, self.places[name])
             visit.lines((*function.weights, *function.lines), there, ())  # a tied weight may be gathered
             visit.value(function.output.value, there, Site())
-        return {value: sites for value, sites in self.places[name].items() if isinstance(value.operation, op.Call | Collective)}
+        return {
+            value: sites
+            for value, sites in self.places[name].items()
+            if isinstance(value.operation, op.Call | Collective | op.Recur | Chunked)
+        }
 
     def list_keys(self, value: Value, operation: Collective, name: str) -> Iterator[_Key]:
         """What is exchanged: forward, and backward where a gradient comes and goes on."""
@@ -248,6 +255,18 @@ class _Places:
                 window = operation.window if isinstance(operation, Neighbours) else None
                 letters = operation.argument.axes if window else letters
                 yield _Key((name, operation.mesh, collective, phase, letters, element), routed, window)
+
+    # The last steps of a recurrence along a split index, which the next rank receives.
+    def list_states(self, value: Value, operation: op.Recur | Chunked, name: str) -> Iterator[_Key]:
+        letters, back, element = tuple[str, ...](), 1, 0
+        if isinstance(operation, op.Recur):
+            letters, back = tuple(x for x in operation.so_far.axes if x != operation.letter), operation.back
+            element = 8 * (operation.so_far.kind == "integer")
+        else:
+            letters = (*operation.shared, *operation.summed, *operation.put)
+        mesh = self.sharding.axis(operation.letter)
+        for phase in ("forward", *["backward"] * (not element and value in self.find_felt(name))):
+            yield _Key((name, mesh, "send", phase, letters, element), back=back)
 
     def find_routed(self, value: Value, name: str) -> tuple[tree.Expression, str, tuple[str, ...]]:
         routed = next(each.operation for each in walk(value) if isinstance(each.operation, Routed))
@@ -319,6 +338,7 @@ class _Visit:
                     if isinstance(inner.operation, Vary | Own) and _reads_only(inner, so_far):
                         self.of.first.add(inner)
                 self.value(step, {*there, so_far}, replace(site, loops=(*site.loops, (letter, self.count(letter)))))
+                self.place_state(value, letter, site)
             case operation:
                 for operand in value.operands:
                     self.value(operand, there, site)
@@ -327,6 +347,12 @@ class _Visit:
                     site = replace(site, loops=(*loops, (letter, tree.Sum((steps, tree.Number(-1))))))
                 if isinstance(operation, op.Call | Collective):
                     self.places.setdefault(value, []).append(site)
+                if isinstance(operation, Chunked):
+                    self.place_state(value, operation.letter, site)
+
+    def place_state(self, value: Value, letter: str, site: Site) -> None:
+        if self.of.sharding.axis(letter):
+            self.places.setdefault(value, []).append(site)
 
     def count(self, letter: str) -> tree.Expression:
         axis = self.of.legend.axis(letter)

@@ -36,8 +36,10 @@ from einformer.language.tree import Expression
 from einformer.language.walk import indices_in
 from einformer.language.weights import key
 from einformer.program import operations as op
+from einformer.program.collectives import Collective
 from einformer.program.lowering import Lowering
 from einformer.program.operations import Carried, Function, Kind, Label, Line, Turns, Value, join_labels
+from einformer.program.rewrite import walk
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.classes import Class
@@ -528,14 +530,20 @@ class Emitter:
     # ------------------------------------------------------------------------------------------------- recurrences
 
     def emit_recurrence(self, line: Line, recur: op.Recur) -> Iterator[str]:
-        """A step for each position, in order; before the first there are zeros (R4)."""
+        """A step for each position, in order; before the first there are zeros (R4), or the last ones of the rank before."""
         axis = line.labels.index((recur.letter,))
         rest, steps = (*line.labels[:axis], *line.labels[axis + 1 :]), f"{key(line.name)}_steps"
-        sizes = ", ".join(" * ".join(map(self.context.size, label)) for label in rest) or "()"
+        sizes = [" * ".join(map(self.context.size, label)) for label in rest]
         whole = recur.so_far.kind == "integer"
         self.context.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
-        zeros = f"torch.zeros({sizes}, dtype={'torch.long' if whole else 'dtype'}, device=device)"
-        yield f"{steps} = {self.start_steps(recur, f'[{zeros}] * {recur.back}', axis)}"
+        kind, mesh = f"dtype={'torch.long' if whole else 'dtype'}, device=device", self.context.find_mesh(recur.letter)
+        started, zeros = f"{key(line.name)}_start", f"[torch.zeros({', '.join(sizes) or '()'}, {kind})] * {recur.back}"
+        if mesh:
+            self.context.helpers |= dict.fromkeys(["MESH", "beside", "Received", "HandedOn"])
+            kind += "" if whole else ", requires_grad=torch.is_grad_enabled()"
+            yield f'{started} = Received.apply(torch.zeros({", ".join([str(recur.back), *sizes])}, {kind}), "{mesh}")'
+            zeros = f"[*{started}]"
+        yield f"{steps} = {self.start_steps(recur, zeros, axis)}"
         yield f"for step in range({self.context.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
         self.turns[recur.letter] = "step"
@@ -543,7 +551,12 @@ class Emitter:
         tensor = f"torch.as_tensor({code.text}, device=device)" if whole and not rest else self.write_grouped(code, rest)
         yield f"    {steps}.append({self.finish_step(recur, tensor, rest)})"
         del self.turns[recur.letter]
-        yield f"{self.name(line)} = torch.stack({steps}[{recur.back}:], {axis})"
+        stacked = f"torch.stack({steps}[{recur.back}:], {axis})"
+        if mesh:  # a rank may have no step that reads what ranks exchange
+            read = (value for value in walk(recur.step, closed=self.stored) if isinstance(value.operation, Collective))
+            others = [started, *(self.code(value).text for value in read if value in self.stored and value.kind == "tensor")]
+            stacked = f'HandedOn.apply(torch.stack({steps}[-{recur.back}:]), {stacked}, "{mesh}", {", ".join(others)})'
+        yield f"{self.name(line)} = {stacked}"
 
     def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
         return zeros

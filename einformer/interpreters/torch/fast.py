@@ -74,9 +74,10 @@ HELPERS = {
     shape = torch.broadcast_shapes(mask.shape, sink.shape)
     return torch.cat((mask.expand(shape), sink.expand(*shape[:-1], 1)), -1)
 ''',
-    "chunked": '''def chunked(q, k, v, decay=None, probe=None, gain=None, size=64):
-    """sum_n q_n h_n at each position, where from one to the next h = decay h + k (v + gain sum_n probe_n h_n)."""
-    y, state = [], None
+    "chunked": '''def chunked(q, k, v, decay=None, probe=None, gain=None, size=64, state=None):
+    """sum_n q_n h_n at each position, where from one to the next h = decay h + k (v + gain sum_n probe_n h_n). Where it starts
+    from a state, the last one too."""
+    y, starts = [], state is not None
     for start in range(0, v.shape[-2], size):
         here = slice(start, start + size)
         q_c, k_c, v_c = q[..., here, :], k[..., here, :], v[..., here, :]
@@ -95,11 +96,19 @@ HELPERS = {
         y.append((left[..., 1:] * (q_c @ k_c.mT)) @ v_c)
         if state is not None:
             y[-1] = y[-1] + left[..., :1] * (q_c @ state)
-        if start + size < v.shape[-2]:
+        if starts or start + size < v.shape[-2]:
             last = left[..., -1, :, None]
             new = (last[..., 1:, :] * k_c).mT @ v_c
             state = new if state is None else last[..., :1, :] * state + new
-    return torch.cat(y, -2)
+    return (torch.cat(y, -2), state) if starts else torch.cat(y, -2)
+''',
+    "chunked_in_order": '''def chunked_in_order(q, k, v, axis, decay=None, probe=None, gain=None):
+    """The same where ranks have the positions, in order: each starts from the state with which the one before it ends."""
+    wide = [x.shape[:-2] for x in (k, v, probe) if x is not None] + [x.shape[:-1] for x in (decay, gain) if x is not None]
+    shape = (*torch.broadcast_shapes(*wide), k.shape[-1], v.shape[-1])
+    start = Received.apply(v.new_zeros(shape, requires_grad=torch.is_grad_enabled()), axis)
+    y, state = chunked(q, k, v, decay, probe, gain, state=start)
+    return HandedOn.apply(state.to(v.dtype), y, axis, start)
 ''',
     "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
     """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
@@ -552,7 +561,11 @@ class KernelEmitter(Emitter):
         texts = [self.lay_rows(kernel, side, last) for side, last in sides]
         more = (("decay", kernel.decay, None), ("probe", kernel.probe, kernel.summed), ("gain", kernel.gain, None))
         texts += [f"{name}={self.lay_rows(kernel, side, last)}" for name, side, last in more if side is not None]
-        text, sizes = f"chunked({', '.join(texts)})", ", ".join(map(self.context.size, kernel.put))
+        called, mesh = "chunked", self.context.find_mesh(kernel.letter)
+        if mesh:
+            self.context.helpers |= dict.fromkeys(["MESH", "beside", "Received", "HandedOn", "chunked_in_order"])
+            called, texts = "chunked_in_order", [*texts[: len(sides)], f'"{mesh}"', *texts[len(sides) :]]
+        text, sizes = f"{called}({', '.join(texts)})", ", ".join(map(self.context.size, kernel.put))
         opened = "[..., 0]" if not kernel.put else f".unflatten(-1, ({sizes}))" if len(kernel.put) > 1 else ""
         return Fragment(text + opened, (*kernel.shared, kernel.letter, *kernel.put))
 

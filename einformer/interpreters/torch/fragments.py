@@ -168,6 +168,10 @@ class Context:
             return f"len(near({self.write_window(letter)}))"
         return self.read_constant(letter)
 
+    def find_mesh(self, letter: str) -> str:
+        """The axis of the mesh over which an index is split, or none."""
+        return "" if self.sharding is None else self.sharding.axis(letter)
+
     def write_window(self, letter: str) -> str:
         """`S, W - 1, 0, "cp"`: how many numbers a rank has, how far before and after them it reads, over which ranks."""
         assert self.sharding is not None

@@ -28,7 +28,7 @@ from einformer.program.collectives import (
     Vary,
 )
 from einformer.program.kernels import PAIR, Routed
-from einformer.program.operations import Value
+from einformer.program.operations import Recur, Value
 from einformer.program.sharding import own
 
 HELPERS = {
@@ -170,6 +170,44 @@ HELPERS = {
         for part, own in zip(ctx.going, y.split(lengths)):
             x[part] += own
         return x.movedim(0, ctx.dim), None, None, None, None
+''',
+    "beside": '''def beside(axis: str, step: int) -> int | None:
+    """The rank that stands so many after this one along an axis of the mesh, if there is one."""
+    group, rank = MESH.get_group(axis), MESH.get_local_rank(axis) + step
+    return dist.get_global_rank(group, rank) if 0 <= rank < dist.get_world_size(group) else None
+''',
+    "Received": '''class Received(torch.autograd.Function):
+    """The state that the rank before ends with; its gradient goes back. The first rank starts from what it is given."""
+
+    @staticmethod
+    def forward(ctx, state: Tensor, axis: str) -> Tensor:
+        ctx.axis, ctx.before, state = axis, beside(axis, -1), state.clone()
+        if ctx.before is not None:
+            dist.recv(state, ctx.before, group=MESH.get_group(axis))
+        return state
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        if ctx.before is not None:
+            dist.send(gradient.contiguous(), ctx.before, group=MESH.get_group(ctx.axis))
+        return gradient, None
+''',
+    "HandedOn": '''class HandedOn(torch.autograd.Function):
+    """What a rank computes, whose last state the rank after receives; the gradient of that state comes back. What is exchanged
+    has a gradient on each rank, even where no step of this one reads it: the others wait for it."""
+
+    @staticmethod
+    def forward(ctx, state: Tensor, y: Tensor, axis: str, *exchanged: Tensor) -> Tensor:
+        ctx.axis, ctx.after, ctx.state, ctx.count = axis, beside(axis, 1), torch.zeros_like(state), len(exchanged)
+        if ctx.after is not None:
+            dist.send(state.contiguous(), ctx.after, group=MESH.get_group(axis))
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.after is not None:
+            dist.recv(ctx.state, ctx.after, group=MESH.get_group(ctx.axis))
+        return ctx.state, gradient, None, *[None] * ctx.count
 ''',
     "ReduceScatter": '''class ReduceScatter(torch.autograd.Function):
     """A rank's part along a dim of the sum of all ranks' parts. The gradient is gathered from all ranks."""
@@ -353,6 +391,8 @@ def _find_letters(operation: Collective) -> tuple[Dims, Dims]:
 def describe_exchange(value: Value, context: Context) -> Iterator[str]:
     """What a collective exchanges, why, and how much."""
     operation = value.operation
+    if isinstance(operation, Recur) and (mesh := context.find_mesh(operation.letter)):
+        yield f"over {mesh}: starts from the last {operation.letter} of the rank before; backward their gradients go back"
     if not isinstance(operation, Collective):
         return
     numbers = " ".join(_write_size(letter, context) for letter in operation.argument.axes)
