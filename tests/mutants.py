@@ -1211,7 +1211,7 @@ MUTANTS = (
     ),
     _mutant(
         "the gradient of a weight in a step is that of a rank's own steps", "program/collectives.py",
-        "parts.keys() | self.stepping if is_smooth(operation) else ()", "parts.keys() if is_smooth(operation) else ()",
+        "parts.keys() | self.stepping if is_smooth", "parts.keys() if is_smooth",
         "sharding.py::test_a_recurrence_starts_where_the_rank_before_it_ends[a map in each step]",
     ),
     _mutant(
@@ -1278,8 +1278,8 @@ MUTANTS = (
     ),
     _mutant(
         "the gradient of a norm's gain is that of a rank's positions", "program/collectives.py",
-        "over = self.sharding.over(axes) | parts.keys() if is_smooth(operation) else ()",
-        "over = self.sharding.over(e for e in axes if not is_own(e)) | parts.keys() if is_smooth(operation) else ()",
+        "over = self.sharding.over(axes) | parts.keys() | self.stepping",
+        "over = self.sharding.over(e for e in axes if not is_own(e)) | parts.keys() | self.stepping",
         "sharding.py::test_the_ranks_of_a_published_model_compute_what_one_process_computes[llama tp: (s) g f v; dp: b fast]",
     ),
     _mutant(
