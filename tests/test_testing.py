@@ -196,6 +196,92 @@ def test_numbers_that_are_not_finite_are_counted() -> None:
     assert "numbers are not finite" in refused(lambda z: z / (z != z.max()), "y_bd = z_bd")
 
 
+# ---------------------------------------------------------------------------------------------------- the code under test
+
+ATTEND = "w_bss' = Sm_s'(q_bse k_bs'e / sqrt(H))\ny_bse = w_bss' v_bs'e"
+
+
+def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
+    return scores.softmax(-1) @ v
+
+
+def infer(*tensors: Any, **options: Any) -> torch.Tensor:
+    with torch.inference_mode():
+        return attend(*tensors, **options)
+
+
+def attend_flexibly(*tensors: torch.Tensor, scale: float | None = None) -> torch.Tensor:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    q, k, v = (x[:, None] for x in tensors)
+    return flex_attention(q, k, v, scale=scale)[:, 0]
+
+
+WAYS: dict[str, Any] = {
+    "in inference mode": infer,
+    "with flex_attention": attend_flexibly,
+    "by torch.vmap": lambda *tensors, **options: torch.vmap(lambda *rows: attend(*rows, **options))(*tensors),
+    "compiled": torch.compile(attend, backend="eager"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("way", WAYS)
+def test_code_of_any_kind_is_compared_and_explained(way: str) -> None:
+    assert_implements(lambda q, k, v: WAYS[way](q, k, v), ATTEND, gradients=False)
+    message = refused(lambda q, k, v: WAYS[way](q, k, v, scale=1.0), ATTEND, gradients=False)
+    assert "known mistake: the scores are not scaled" in message
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("way", ["in inference mode", "with flex_attention"])
+def test_code_without_gradients_says_so(way: str) -> None:
+    message = refused(lambda q, k, v: WAYS[way](q, k, v), ATTEND)
+    assert message.startswith("E904 `lambda` has no gradients")
+    assert "`gradients=False`" in message
+
+
+def test_gradients_may_be_left_out() -> None:
+    assert_implements(lambda q, k, v: attend(q, k, v).detach(), ATTEND, gradients=False)
+    assert refused(lambda q, k, v: attend(q, k, v).detach(), ATTEND).startswith("E904")
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # Dynamo asks for it
+@pytest.mark.parametrize("built", [False, True])
+def test_a_compiled_module_has_the_names_of_the_module(built: bool) -> None:
+    layouts = {"c_fc.weight": "W_fd", "c_fc.bias": "ω", "c_proj.weight": "U_df", "c_proj.bias": "υ"}
+
+    def build(D: int, F: int) -> Any:
+        return torch.compile(right("nanogpt").MLP(D, F), backend="eager")
+
+    assert_implements(build(6, 24) if built else build, ein.load("gpt2")["MLP"], weights=layouts)
+    other = ein.parse(str(ein.load("gpt2")).replace("gelutanh", "relu"))["MLP"]
+    message = refused(build(6, 24) if built else build, other, weights=layouts)
+    assert message.startswith("E903 `MLP` does not compute `MLP`")
+    assert "known mistake: the activation is another one" in message
+
+
+class Tied(nn.Module):
+    """Embeddings that are the head too."""
+
+    def __init__(self, words: int, width: int) -> None:
+        super().__init__()
+        self.wte, self.lm_head = nn.Embedding(words, width), nn.Linear(width, words, bias=False)
+        self.lm_head.weight = self.wte.weight
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.lm_head(self.wte(x).relu())
+
+
+@pytest.mark.parametrize("names", [["wte.weight"], ["lm_head.weight"], ["lm_head.weight", "wte.weight"], []])
+@pytest.mark.parametrize("built", [False, True])
+def test_a_tied_parameter_has_each_of_its_names(names: list[str], built: bool) -> None:
+    text = "axes b, s, d, v\n\nmodel Tied(x_bs) -> y_bsv:\n  weights E_vd\n  z_bsd = relu(E_{x_bs d})\n  return z_bsd E_vd\n"
+    if names or not built:
+        assert_implements(Tied(11, 6) if built else lambda V, D: Tied(V, D), text, weights=dict.fromkeys(names, "E_vd"))
+
+
 # ------------------------------------------------------------------------------------------------------------ verdicts
 
 
@@ -284,6 +370,14 @@ def test_bare_equations_end_with_the_output() -> None:
 def test_a_property_names_the_input_that_moved() -> None:
     with pytest.raises(Disagreement, match="position 0 of the output sees position 4 of input 1"):
         ein.testing.assert_causal(lambda q, k: q + k.flip(1), torch.randn(2, 5, 3), torch.randn(2, 5, 3))
+
+
+def test_lengths_that_differ_are_said() -> None:
+    """As of a model that returns its last logits alone."""
+    with pytest.raises(EinformerError, match="E915 the output has the length 1 along axis 1, and the input has 5"):
+        ein.testing.assert_causal(lambda z: z.cumsum(1)[:, -1:], torch.randn(2, 5, 3))
+    with pytest.raises(EinformerError, match="the output has the length 5 along axis 1, and input 1 has 4"):
+        ein.testing.assert_causal(lambda z, y: z + y.sum(1, keepdim=True), torch.randn(2, 5, 3), torch.randn(2, 4, 3))
 
 
 def test_tokens_are_changed_to_others() -> None:

@@ -14,12 +14,14 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from einformer.errors import fail
-from einformer.testing.guess import Parameter, guess
+from einformer.testing.guess import COMPILED, Parameter, guess
 from einformer.testing.mapping import Given, MappedParameter, Shape, assign_arguments, list_parameters, read_entries
 from einformer.testing.subject import Subject
+from einformer.testing.verdict import disagree
 
 Array = NDArray[Any]
 Call = Callable[..., Any]
+WITHOUT = "`gradients=False`, which leaves gradients out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +48,18 @@ class Code:
         """Returns the gradient of the sum of the output times `by`, for each real input and weight that is named."""
         tensors = _tensors({**inputs, **weights}, frozenset(names))
         wanted = [name for name, x in tensors.items() if x.requires_grad]
-        output = first_tensor(self.call(tensors, inputs))
-        if output.is_inference():
-            raise fail("E901", f"`{self.name}` runs in inference mode, which has no gradients", fix="`gradients=False`")
-        if not output.requires_grad:
-            return {name: np.zeros(tensors[name].shape) for name in wanted}
-        total = (output.double() * torch.from_numpy(by)).sum()
-        gradients_of_total = torch.autograd.grad(total, [tensors[name] for name in wanted], allow_unused=True)
+        try:
+            output = first_tensor(self.call(tensors, inputs))
+            if not output.requires_grad and not output.is_inference():
+                return {name: np.zeros(tensors[name].shape) for name in wanted}
+            total = (output.double() * torch.from_numpy(by)).sum()
+            slopes = torch.autograd.grad(total, [tensors[name] for name in wanted], allow_unused=True)
+        except RuntimeError as problem:  # inference mode, code without a backward pass, tensors that were overwritten
+            message = f"`{self.name}` has no gradients: {type(problem).__name__}: {problem}"
+            raise disagree("E904", message, fix="`gradients=False`, which leaves gradients out") from problem
         return {
-            name: np.zeros(tensors[name].shape) if gradient is None else gradient.numpy()
-            for name, gradient in zip(wanted, gradients_of_total, strict=True)
+            name: np.zeros(tensors[name].shape) if slope is None else slope.numpy()
+            for name, slope in zip(wanted, slopes, strict=True)
         }
 
     def weights(self, drawn: Mapping[str, Array], subject: Subject) -> dict[str, Array]:
@@ -95,6 +99,7 @@ def code(f: Callable[..., Any], subject: Subject, given: Mapping[str, Given], ca
 
 def name_code(f: object) -> str:
     """Returns the name of the code in messages."""
+    f = getattr(f, COMPILED.rstrip("."), f)
     return str(getattr(f, "__name__", type(f).__name__)).replace("<lambda>", "lambda")
 
 
@@ -151,9 +156,12 @@ def _tensors(arrays: Mapping[str, Array], moving: frozenset[str]) -> dict[str, t
 
 
 def list_tied(module: nn.Module) -> dict[str, str]:
-    """Returns for each name of a parameter the first name of the same one: `lm_head.weight` may be `wte.weight`."""
-    first = dict[int, str]()
-    return {name: first.setdefault(id(p), name) for name, p in module.named_parameters(remove_duplicate=False)}
+    """Returns for each name of a parameter the first name of the same one: `lm_head.weight` may be `wte.weight`.
+
+    The name that it has without `torch.compile` is enough.
+    """
+    first, named = dict[int, str](), module.named_parameters(remove_duplicate=False)
+    return {name.replace(COMPILED, ""): first.setdefault(id(p), name) for name, p in named}
 
 
 def _list_parameters(module: nn.Module) -> list[Parameter]:

@@ -99,7 +99,7 @@ def _watch_submodules(f: object, values: list[Shown], ours: Ours) -> Iterator[No
 
     def keep(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: object, output: object) -> None:
-            if isinstance(output, torch.Tensor):
+            if isinstance(output, torch.Tensor) and not torch.compiler.is_compiling():
                 values.extend(_show(name, ", ".join(["its output", *_find_caller(ours)]), output))
 
         return hook

@@ -12,7 +12,7 @@ from einformer.errors import fail
 from einformer.language.calls import axis_of
 from einformer.language.tree import Name
 from einformer.testing import prime_sizes
-from einformer.testing.code import prepare
+from einformer.testing.code import list_tied, prepare
 from einformer.testing.mapping import Given, Piece, Shape, list_letters, list_parameters, read_entries
 from einformer.testing.subject import Subject
 
@@ -44,7 +44,8 @@ def _find_size_parameters(f: Callable[..., Any], draft: Subject) -> list[str]:
 
 # The length of a slot with a single letter.
 def _read_sizes(f: nn.Module, about: Subject, draft: Subject, weights: Mapping[str, Given]) -> dict[str, int]:
-    shapes = {name: tuple(p.shape) for name, p in f.named_parameters(remove_duplicate=False)}
+    parameters = dict(f.named_parameters())
+    shapes = {name: tuple(parameters[first].shape) for name, first in list_tied(f).items()}
     entries = [entry for entry in read_entries(draft, weights, list(shapes)) if len(entry.pieces) == 1]
     lengths = [size for entry in entries for size in _read_lengths(draft, entry.pieces[0], shapes[entry.parameter]).items()]
     return {name: size for name, size in lengths if name in about.letters()}

@@ -15,6 +15,7 @@ from einformer.language.walk import equations, subexpressions
 from einformer.testing.mapping import MappedParameter, Piece, Shape, Slots, list_letters
 from einformer.testing.subject import Subject
 
+COMPILED = "_orig_mod."  # in the names of the parameters of a module that `torch.compile` wraps
 FEATURES = "e"  # published checkpoints are head-major: within a group the features of a head vary fastest
 
 
@@ -29,7 +30,7 @@ class Parameter:
     @property
     def words(self) -> tuple[str, ...]:
         """Splits its name into words: `q`, `proj`, `weight`."""
-        apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name)
+        apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name.replace(COMPILED, ""))
         return tuple(word.lower() for word in re.split(r"[._]", apart) if word)
 
 

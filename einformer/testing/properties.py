@@ -40,9 +40,12 @@ def assert_causal(f: Callable[..., Any], *inputs: torch.Tensor, axis: int = 1, t
     >>> assert_causal(lambda z: z.cumsum(1), torch.ones(2, 5, 3))
 
     Positions are along `axis`, in the inputs and in the output. An input without this axis stays. One position of one input
-    is changed at a time. `tolerance` is relative to the largest output. Raises Disagreement E911.
+    is changed at a time. `tolerance` is relative to the largest output. Raises Disagreement E911, and EinformerError E915 if
+    the output has another length.
     """
-    leaks = _find_leaks(prepare(f), inputs, axis, tolerance, lambda seen, moved: seen < moved)
+    f = prepare(f)
+    _check_lengths(f, inputs, axis)
+    leaks = _find_leaks(f, inputs, axis, tolerance, lambda seen, moved: seen < moved)
     if leak := min(leaks, key=lambda leak: (leak.seen, leak.moved), default=None):
         message = f"position {leak.seen} of the output sees position {leak.moved} of {_name_input(leak, inputs)}"
         facts = [f"it moves by {leak.amount:.2g} of the largest output when that alone is changed"]
@@ -135,6 +138,17 @@ def _find_leaks(
                 amount = _measure_difference(value.take([seen], axis), whole.take([seen], axis), whole)
                 if hidden(seen, moved) and amount > tolerance:
                     yield Leak(moved, seen, amount, number)
+
+
+# Where lengths differ, as of a model that returns its last logits alone, positions have no places in common.
+def _check_lengths(f: Callable[..., Any], inputs: Sequence[torch.Tensor], axis: int) -> None:
+    length = _find_output(f, _to_double(inputs), axis).shape[axis]
+    for number, x in enumerate(inputs):
+        if _has_axis(x, axis) and x.shape[axis] != length:
+            name = "the input" if len(inputs) == 1 else f"input {number}"
+            message = f"the output has the length {length} along axis {axis}, and {name} has {x.shape[axis]}"
+            fix = "code that returns all positions, not the last alone; an input without positions inside a `lambda`"
+            raise fail("E915", message, fix=fix)
 
 
 # Tokens become others that occur elsewhere in the input.
