@@ -1,7 +1,8 @@
 """Derives what decoding keeps from step to step, and how far back, from what each tensor reads at which positions (R10).
 
 A tensor that is read at another position than its own is kept. At `s - j` the last j of it are, at s' as many as the masks
-around bound; a running sum keeps its last value. At bound sizes loops are followed turn by turn, since a mask may differ from
+around bound; a running sum keeps its last value. Lines that read inputs without positions alone are the same at every step:
+those of them that others read are kept. At bound sizes loops are followed turn by turn, since a mask may differ from
 turn to turn. In letters all turns are followed at once; what differs between turns, or has no such bound, has no formula.
 """
 
