@@ -248,6 +248,11 @@ MUTANTS = (
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[twice infinity, compared]",
     ),
     _mutant(
+        "a group that an inner layer reads is not asked for", "language/body.py",
+        "if group := _find_group(inner, names.get(axis_of(letter), letter), layers):", "if group := None:",
+        "calls.py::test_a_layer_that_reads_a_group_over_its_axis_is_not_called_over_another[in a layer between]",
+    ),
+    _mutant(
         "sums intersect", "program/positions.py",
         "either(*(term.nonzero for term in terms)),", "both(*(term.nonzero for term in terms)),",
         "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",

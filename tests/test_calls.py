@@ -286,6 +286,23 @@ def test_a_renamed_letter_from_which_a_size_is_derived_is_refused() -> None:
         spec("d, e: H, i: 2, h: H / 2", *lines)
 
 
+GROUPED = ["layer U_d(z_d) -> y_d:", "weights L_dae", "w_ea = z_d L_dae", "o_{(ea)} = w_ea", "y_d = o_d"]
+FORWARDED = ["layer W_d(z_d) -> z_d:", "return U_d(z_d)"]
+
+
+@pytest.mark.parametrize("call", ["U_a(z_ba)", "W_a(z_ba)"], ids=["itself", "in a layer between"])
+def test_a_layer_that_reads_a_group_over_its_axis_is_not_called_over_another(call: str) -> None:
+    with refuses("E404", "d", "(ea)"):
+        spec("b, d: D = A H, a: A, e: H", *GROUPED, *FORWARDED, "layer Y(z_ba) -> y_ba:", f"return {call}")
+
+
+def test_a_layer_that_reads_a_group_over_its_axis_is_called_over_another_of_that_size() -> None:
+    head = "layer Y(z_bf) -> y_bf:"
+    model = spec("b, d: D = A H, a: A, e: H, f: F = A H", *GROUPED, head, "return U_f(z_bf)").bind(A=2, H=3)
+    z, weight = drawn(4, 6), drawn(6, 2, 3)
+    assert np.allclose(model.reference(z, weights={"U.L": weight}), np.einsum("bd,dae->bea", z, weight).reshape(4, 6))
+
+
 def test_a_layer_of_the_file_replaces_that_of_the_library() -> None:
     lines = ["layer RMSNorm(z_d) -> z_d:", "return z_d / 2", "layer Y(z_d) -> z_d:", "return RMSNorm(z_d)"]
     assert spec("d", *lines).bind().reference(np.array([4]), weights={}) == [2]
