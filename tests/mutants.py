@@ -253,6 +253,11 @@ MUTANTS = (
         "calls.py::test_a_layer_that_reads_a_group_over_its_axis_is_not_called_over_another[in a layer between]",
     ),
     _mutant(
+        "what a kernel of attention computes is an einsum", "interpreters/count/rules.py",
+        "return not linear and contraction.value not in self.derived.attended()", "return not linear",
+        "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--D]",
+    ),
+    _mutant(
         "sums intersect", "program/positions.py",
         "either(*(term.nonzero for term in terms)),", "both(*(term.nonzero for term in terms)),",
         "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",

@@ -185,6 +185,12 @@ class Work:
             self.attended_of[function.name] = found
         return self.attended_of[function.name]
 
+    def list_attended(self) -> frozenset[Value]:
+        """Returns the sums that attentions compute in the plan `fast`."""
+        legend, trained, functions = self.flows.legend, self.flows.trained, self.flows.functions.values()
+        attended = (find_attended(function, legend, trained[function.name], self.time) for function in functions)
+        return frozenset(value for sums in attended for value in sums)
+
     def chunks(self, function: Function) -> Mapping[Value, tuple[Chunk, Chunked]]:
         """Returns the sums of a function that read a recurrence by chunks in the plan `fast`."""
         if function.name not in self.chunks_of:
@@ -609,6 +615,7 @@ class Derived:
     done: tuple[Done, ...]
     facts: Facts
     gradients: Callable[[Legend], Gradients]  # turn by turn
+    attended: Callable[[], frozenset[Value]]  # what kernels of attention compute, in the plan `fast`
     time: str = ""
     vocabulary: str = ""
     logits: tuple[str, ...] = ()
@@ -627,7 +634,7 @@ def derive(spec: Spec, name: str) -> Derived:
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
     logits = letters if vocabulary in map(axis_of, letters) else ()
     held, gradients = tuple(_hold(work, name, visits)), functools.partial(work.find_gradients, any)
-    return Derived(held, done, work.flows.facts, gradients, work.time, vocabulary, logits)
+    return Derived(held, done, work.flows.facts, gradients, functools.cache(work.list_attended), work.time, vocabulary, logits)
 
 
 # A line, once for each of the branches on layer numbers in it.

@@ -514,13 +514,18 @@ class _Rules(Generic[N]):
                 chosen = tuple(c for c in contraction.chosen if not plan or paired == {c.letter, *c.along})
                 product = contraction.map_product() if paired or plan == "fast" else contraction
                 for pair in list_pairs(replace(product, chosen=chosen, paired=paired), self.sizes.estimate):
-                    apart = plan == "notation" and self.sums_nothing(pair)
+                    apart = bool(plan) and self.sums_nothing(pair) and (plan == "notation" or self.is_einsum(product))
                     if not apart and not (self.convention.logits == "none" and self.is_logits(pair)):
                         yield pair
 
     # Over axes of one number einsum multiplies element by element.
     def sums_nothing(self, pair: Pair) -> bool:
         return all(self.sizes.length(letter) == 1 for letter in pair.letters - pair.output)
+
+    # In the plan `fast` other products are linear maps, or kernels compute them.
+    def is_einsum(self, contraction: Contraction) -> bool:
+        linear = contraction.weight is not None or contraction.paired
+        return not linear and contraction.value not in self.derived.attended()
 
     # Decoding keeps the state, and takes each step.
     def runs_by_chunks(self, contraction: Contraction) -> bool:
