@@ -840,7 +840,7 @@ MUTANTS = (
     ),
     _mutant(
         "a sum over one number is a product of matrices", "interpreters/count/rules.py",
-        'apart = plan == "notation" and self.sums_nothing(pair)', "apart = False",
+        "apart = bool(plan) and self.sums_nothing(pair)", "apart = False",
         "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--S]",
     ),
     _mutant(
