@@ -8,6 +8,7 @@ from typing import Any
 
 from sympy import latex
 
+from einformer.architectures import models as list_published
 from einformer.architectures.texts import elaborate
 from einformer.errors import EinformerError, Rule, Source, catalogue
 from einformer.huggingface import families, wrappers
@@ -21,7 +22,7 @@ from einformer.notes.sources import Publication
 from einformer.notes.sources import sources as documents
 from einformer.objects import Specification
 from einformer.report.shipped import Architecture, ShippedModel, list_shipped
-from einformer.targets import examine, load
+from einformer.targets import examine, load, model
 
 HERE = Path(__file__).parent
 PARTS = {
@@ -421,7 +422,7 @@ def _architecture(row: Architecture, specs: Mapping[str, Specification], models:
         about=row.about[0].upper() + row.about[1:],
         attention=row.attention or "none",
         types=f" Model types: {', '.join(map(_code, row.families))}." if row.families else "",
-        picture=spec.draw(width=860),
+        picture=spec.draw(width=860) + _draw_masks(row.name),
         text=str(spec).rstrip(),
         latex=spec.latex(),
         counts="\n".join(_count(spec)),
@@ -430,6 +431,13 @@ def _architecture(row: Architecture, specs: Mapping[str, Specification], models:
         if nearest
         else "",
     )
+
+
+def _draw_masks(name: str) -> str:
+    """The masks of the first published model of a text that has any, else those that it has at all sizes."""
+    named = [published for published, row in list_published().items() if row.architecture == name]
+    pictures = (model(target).draw_masks(860) for target in [*named, name])
+    return next((picture for picture in pictures if 'class="seen"' in picture), "")
 
 
 def _count(spec: Specification) -> Iterator[str]:

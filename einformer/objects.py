@@ -327,6 +327,15 @@ class Model:
 
         return diagram.draw(self.spec.written, self.spec.tree, self.spec.name, self.legend, width)
 
+    def draw_masks(self, width: int = 1600) -> Drawing:
+        """Returns an SVG of the masks that positions decide alone: a row is a position, its cells those that it sees.
+
+        Masks whose sizes are open, or which data decide, are left out.
+        """
+        from einformer.interpreters import diagram
+
+        return diagram.draw_masks(self.spec.tree, self.legend, width)
+
     def size(self, letter: str) -> int:
         """Returns the number of a size letter. Raises EinformerError E601."""
         return binding.size(self.legend, letter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -211,3 +212,77 @@ def test_shapes_are_the_sizes_of_a_model() -> None:
     assert "B × S × 3,072" in ein.model("gpt2").draw()
     assert "B × S × F" in ein.load("gpt2").draw()
     assert ein.load("gpt2")["MLP"].draw()._repr_svg_().startswith("<svg")
+
+
+# ---------------------------------------------------------------------------------------------------------------- masks
+
+MASKS = """
+axes
+  s: S
+  l: L
+
+model Masked(z_s) -> z_s causal in s:
+  for l < L:
+    m_ss' = where(MASK, 0, -inf)
+    z_s <- z_s + Sm_s'(z_s z_s' + m_ss') z_s'
+  return z_s
+"""
+
+
+def read_masks(drawing: str) -> dict[str, list[set[int]]]:
+    """The cells of each row that are filled, by the line above them."""
+    grids = {}
+    for group in ElementTree.fromstring(drawing).findall(f"{SVG}g"):
+        rows: list[set[int]] = [set() for _ in range(32)]
+        for run in group.iter(f"{SVG}rect"):
+            if run.get("class") == "seen":
+                start, count = int(run.attrib["x"]) // 5, int(run.attrib["width"]) // 5
+                rows[int(run.attrib["y"]) // 5] |= {*range(start, start + count)}
+        grids["".join(group.findall(f"{SVG}text")[1].itertext())] = rows
+    return grids
+
+
+@pytest.mark.parametrize(
+    ("mask", "sees"),
+    {
+        "s' <= s": lambda s, t: t <= s,
+        "s - 5 < s' <= s": lambda s, t: s - 5 < t <= s,
+        "s' <= s and floor(s / 40) == floor(s' / 40)": lambda s, t: t <= s and s // 40 == t // 40,
+        "s' <= s or s' < 0 s": lambda s, t: t <= s,
+    }.items(),
+)
+def test_a_mask_is_drawn_as_positions_see(mask: str, sees: Callable[[int, int], bool]) -> None:
+    model = ein.parse(MASKS.replace("MASK", mask)).bind(L=3)
+    ((comment, rows),) = read_masks(model.draw_masks()).items()
+    step = int(comment.removeprefix("S = ").replace(",", "")) // 32
+    assert rows == [{t for t in range(32) if sees(step * s, step * t)} for s in range(32)]
+    assert any({*range(s + 1)} != row for s, row in enumerate(rows)) == (mask not in ("s' <= s", "s' <= s or s' < 0 s"))
+
+
+def test_layers_with_one_mask_share_a_picture() -> None:
+    text = MASKS.replace("MASK", "s - W_l < s' <= s").replace("model", "scalars\n  W_l = [4, inf, 4]\n\nmodel")
+    grids = read_masks(ein.parse(text).bind(L=3).draw_masks())
+    assert [comment.partition("; ")[2] for comment in grids] == ["l = 0, 2", "l = 1"]
+    narrow, wide = grids.values()
+    assert narrow[31] < wide[31] == {*range(32)}
+
+
+def test_a_mask_of_data_is_not_drawn() -> None:
+    text = MASKS.replace("MASK", "s' <= s and z_s == z_s'")
+    assert "no mask that positions decide alone" in ein.parse(text).bind(L=3).draw_masks()
+
+
+def test_masks_are_drawn_by_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "masks.svg"
+    assert main(["draw", "gpt2", "--masks", "--out", str(path)]) == 0
+    assert path.read_text(encoding="utf-8") == ein.load("gpt2").bind().draw_masks()
+    with pytest.raises(SystemExit):
+        main(["draw", "gpt2", "--masks", "--layer", "MLP", "--out", str(path)])
+
+
+def test_a_mask_may_say_what_is_hidden() -> None:
+    shown, hidden = ("where(s' <= s, 0, -inf)", "where(s' > s, -inf, 0)")
+    text = MASKS.replace("MASK", "s' <= s")
+    pictures = [ein.parse(text.replace(shown, mask)).bind(L=3).draw_masks() for mask in (shown, hidden)]
+    assert read_masks(pictures[0]) == read_masks(pictures[1])
+    assert "not (s' > s)" in pictures[1].replace("&gt;", ">")

@@ -363,10 +363,11 @@ def _draw(options: argparse.Namespace) -> int:
     from einformer.report import plot
 
     path, model = _choose_path(options, ".svg"), _read_target(options)
+    _refuse(options, "to `--masks`", *["layer"] * options.masks)
     if options.layer:
         _check_layer(options, model.spec)
         model = replace(model, spec=model.spec[options.layer])
-    drawing = model.draw(options.width)
+    drawing = model.draw_masks(options.width) if options.masks else model.draw(options.width)
     with plot.open_whole(path) as beside:
         beside.write_text(drawing, encoding="utf-8")
     return _print(options, str(path), file=str(path))

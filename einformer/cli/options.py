@@ -316,6 +316,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 TARGET,
                 SET,
                 LAYER,
+                _make_option("--masks", "Draw the masks of attention instead.", action="store_true"),
                 _make_option("--out", "Write a .svg file. Default: the name of the target, .svg.", metavar="FILE"),
                 _make_option(
                     "--width", "Put layers side by side in so many pixels. Default: 1600.", type=_read_count, default=1600

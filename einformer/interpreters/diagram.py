@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from einformer.errors import Span
+from einformer.errors import EinformerError, Span
+from einformer.language.calls import axis_of
 from einformer.language.printer import Printer
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Spec, Sum
-from einformer.language.walk import equations
+from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Number, Spec, Sum
+from einformer.language.walk import equations, subexpressions
 from einformer.program import operations as op
 from einformer.program.listing import spell_labels
 from einformer.program.lowering import lower
@@ -447,6 +448,7 @@ _STYLE = """
 .einformer path.tip { fill: currentColor; stroke: none; opacity: .8 }
 .einformer .panel, .einformer .loop { fill: none; stroke: currentColor; opacity: .3 }
 .einformer .loop { stroke-dasharray: 5 4 }
+.einformer .seen { fill: #0072B2; fill-opacity: .75 }
 .einformer .end { fill: var(--paper); stroke: currentColor }
 """ + "".join(
     f".einformer .{kind} {{ fill: {fill}; fill-opacity: .16; stroke: {fill} }}\n" for kind, (fill, _) in COLOURS.items()
@@ -669,3 +671,114 @@ def _walk_boxes(graph: Graph) -> Iterator[Box]:
 def _find_layer(function: Function, layers: Mapping[Span, Layer]) -> Layer:
     """The layer of a function, as it is written."""
     return next(layers[line.equation.span] for line in list_lines(function) if line.equation)
+
+
+# -------------------------------------------------------------------------------------------------------------- masks
+
+_CELLS, _CELL = 32, 5  # of a mask, along each side, and their size
+_LENGTHS = [_CELLS << power for power in range(13)]  # positions of a picture
+Grid = tuple[tuple[bool, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskOfPositions:
+    """The part of an equation that hides positions: `where(s' <= s, …, -inf)`. Letters other than its two are its places."""
+
+    shown: Expression
+    hides: bool
+    query: str
+    key: str
+    places: tuple[str, ...]
+
+    @property
+    def head(self) -> str:
+        """The condition under which a position is seen."""
+        text = _FORMULAS.expression(self.shown)
+        return f"not ({text})" if self.hides else text
+
+    def compute(self, legend: Legend, length: int, place: Sequence[int], rows: Iterable[int] = range(_CELLS)) -> Grid:
+        """Which of some positions see which, of a sequence of this length. Raises EinformerError E601 where data decide."""
+        step, at = length // _CELLS, dict(zip(self.places, place, strict=True))
+        return tuple(
+            tuple(
+                bool(legend.number(self.shown, at | {self.query: row * step, self.key: column * step})) != self.hides
+                for column in range(_CELLS)
+            )
+            for row in rows
+        )
+
+    def choose_length(self, legend: Legend, place: Sequence[int]) -> int:
+        """The shortest length at which the last position sees another share than at 32."""
+        last = (_CELLS - 1,)
+        first = self.compute(legend, _CELLS, place, last)
+        return next((length for length in _LENGTHS if self.compute(legend, length, place, last) != first), _CELLS)
+
+    def draw(self, legend: Legend) -> Iterator[tuple[str, Grid]]:
+        """Each picture that it has, with the places that have it."""
+        places = list(itertools.product(*(range(legend.length(letter)) for letter in self.places)))
+        length = max(self.choose_length(legend, place) for place in places)
+        pictures = defaultdict[Grid, list[str]](list)
+        for place in places:
+            pictures[self.compute(legend, length, place)].append(" ".join(map(str, place)))
+        for grid, alike in pictures.items():
+            some = ", ".join(alike if len(alike) <= 5 else [*alike[:4], "…"])
+            where = f"; {', '.join(self.places)} = {some}" if self.places else ""
+            yield f"S = {length:,}{where}", grid
+
+
+def draw_masks(tree: Spec, legend: Legend, width: int = 1600) -> Drawing:
+    """Returns an SVG of the masks that positions decide alone: a row is a position, its filled cells those that it sees.
+
+    Each is drawn at a length at which a window or a chunk shows, by 32 of its positions.
+    """
+    panels = list(_list_masks(tree, legend))
+    root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "einformer", "role": "img", "aria-label": "masks"})
+    SubElement(root, "style").text = _STYLE
+    x, y, wide, high = 0.0, 0.0, 0.0, _CELLS * _CELL + _HEAD + _MARGIN
+    for head, comment, grid in panels or [("no mask that positions decide alone", "", ())]:
+        side = max(_CELLS * _CELL, _measure(head), _measure(_DOWN + comment)) + 2 * _MARGIN
+        x, y = (0, y + high + _MARGIN) if x and x + side > width else (x, y)
+        _draw_mask(_move(root, x, y), head, comment, grid, side, high)
+        x, wide = x + side + _MARGIN, max(wide, x + side)
+    size = {"width": f"{wide + 2:g}", "height": f"{y + high + 2:g}"}
+    root.attrib |= {"viewBox": f"-1 -1 {size['width']} {size['height']}"} | size
+    return Drawing(tostring(root, encoding="unicode") + "\n")
+
+
+def _list_masks(tree: Spec, legend: Legend) -> Iterator[tuple[str, str, Grid]]:
+    """Each mask of a text once, as drawn."""
+    lines = (equation for layer in tree.layers for equation in equations(layer.body))
+    for mask in dict.fromkeys(mask for equation in lines for mask in _find_masks(equation.right)):
+        try:
+            pictures = list(mask.draw(legend))
+        except EinformerError:  # data decide, or sizes that are open
+            continue
+        yield from ((mask.head, comment, grid) for comment, grid in pictures)
+
+
+def _find_masks(e: Expression) -> Iterator[MaskOfPositions]:
+    for part in subexpressions(e):
+        match part:
+            case Apply(name="where", arguments=(shown, then, otherwise)) if _hides(then) != _hides(otherwise):
+                letters = sorted({index.letter for index in subexpressions(shown) if isinstance(index, Index)})
+                for query, key in itertools.combinations(letters, 2):
+                    if axis_of(query) == axis_of(key):
+                        places = tuple(letter for letter in letters if letter not in (query, key))
+                        yield MaskOfPositions(shown, _hides(then), query, key, places)
+
+
+def _hides(e: Expression) -> bool:
+    return e == Number(-math.inf)
+
+
+def _draw_mask(parent: Element, head: str, comment: str, grid: Grid, width: float, height: float) -> None:
+    _add(parent, "rect", "panel", width=width, height=height, rx=8)
+    _write(parent, head, _MARGIN, 22, "head", "start")
+    _write(parent, comment, _MARGIN, 37, "shape", "start")
+    cells = _move(parent, _MARGIN, _HEAD)
+    _add(cells, "rect", "panel", width=_CELLS * _CELL, height=_CELLS * _CELL)
+    for number, row in enumerate(grid):
+        for column, run in itertools.groupby(range(_CELLS), row.__getitem__):
+            if column:
+                seen = list(run)
+                _add(cells, "rect", "seen", x=seen[0] * _CELL, y=number * _CELL, width=len(seen) * _CELL, height=_CELL)
