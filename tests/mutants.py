@@ -926,6 +926,11 @@ MUTANTS = (
         "testing.py::test_gradients_are_compared_one_by_one",
     ),
     _mutant(
+        "a mistake is named that does not give the numbers", "testing/explain.py",
+        "if measure_error(self.answer, value) <= tolerance:", "if value.size:",
+        "testing.py::test_the_message_says_what_agrees_what_departs_and_why",
+    ),
+    _mutant(
         "numbers that are not finite agree", "testing/implements.py",
         " or not np.isfinite(question.answer).all()", "",
         "testing.py::test_numbers_that_are_not_finite_are_counted",
