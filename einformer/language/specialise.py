@@ -11,7 +11,9 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from einformer.errors import fail
 from einformer.language.calls import Binding, axis_of, slot_letters
+from einformer.language.printer import show
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Tensor, Weight
@@ -85,6 +87,7 @@ class _LayerCopy:  # with new letters; `carried` has the letters of the caller t
         self.bare = {left.name for left in lefts if not slot_letters(left)}  # another bare name is a size or a scalar (R1)
         self.scope = Scope.of(layer, work.layers)
         self.instances = {w.name: w for w in layer.weights if w.kind == "instance"}
+        self.first: dict[str, str] = {}  # of an instance the layer as it is called first: what stores weights is one layer
         self.still: frozenset[str] = frozenset()  # the letters of the loops around, which are numbers where nothing binds them
 
     def specialise(self) -> Layer:
@@ -170,6 +173,10 @@ class _LayerCopy:  # with new letters; `carried` has the letters of the caller t
         carried = tuple(self.carry(argument, apart) for argument, apart in pairs)
         name = self.work.name_call(self.scope.layers[e.name], replace(binding, letters=letters), carried)
         if e.name in self.instances:
+            if self.first.setdefault(e.name, name) != name:
+                over = ", ".join(f"`{show(formal)}`" for formal in self.work.done[self.first[e.name]].formals)
+                fix = f"another instance for this call, or `{self.old.name}` with weights of its own"
+                raise fail("E403", f"`{e.name}` is called with other indices before, over {over}", e.span, fix=fix)
             self.instances[e.name] = replace(self.instances[e.name], layer=name)
             name = e.name
         turns = tuple(index for index in e.indices if index.letter in self.scope.loops)
