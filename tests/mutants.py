@@ -926,6 +926,11 @@ MUTANTS = (
         "testing.py::test_gradients_are_compared_one_by_one",
     ),
     _mutant(
+        "a right argument of a function departs", "testing/implements.py",
+        "trace, [*numbers, *arguments], seen", "trace, numbers, seen",
+        "testing.py::test_a_right_argument_of_a_function_is_not_what_departs",
+    ),
+    _mutant(
         "a mistake is named that does not give the numbers", "testing/explain.py",
         "if measure_error(self.answer, value) <= tolerance:", "if value.size:",
         "testing.py::test_the_message_says_what_agrees_what_departs_and_why",

@@ -314,6 +314,18 @@ def test_the_message_says_what_agrees_what_departs_and_why() -> None:
     assert "  3 |   w_bss' = Sm_s'(t_bss')" in message
 
 
+def test_a_right_argument_of_a_function_is_not_what_departs() -> None:
+    """The scores have the shape of the weights, and are no tensor of the text."""
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> object:
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return scores.softmax(-2) @ v
+
+    message = refused(attend, "w_bss' = Sm_s'(q_bse k_bs'e / sqrt(H))\ny_bse = w_bss' v_bs'e")
+    assert "known mistake: the softmax runs over another index" in message
+    assert "departs: " not in message
+
+
 @pytest.mark.parametrize("hide", [False, True])
 def test_a_right_mask_is_not_what_departs(hide: bool) -> None:
     """Written as truths: where to look, or where not to."""

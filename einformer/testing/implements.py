@@ -113,8 +113,9 @@ def _report_values(tested: Code, question: Question, tolerance: float) -> Disagr
     apart, trace = question.subject.separate(), dict[str, Array]()
     apart.value(question.inputs, question.weights, trace=trace)
     seen = collect(tested.f, lambda: tested.output(question.inputs, question.weights))
-    numbers = (x.astype(np.float64) for x in (*question.inputs.values(), *question.weights.values()))
-    where = find_departure(apart, trace, list(numbers), seen, tolerance)
+    numbers = [x.astype(np.float64) for x in (*question.inputs.values(), *question.weights.values())]
+    arguments = apart.list_arguments(question.inputs, question.weights)
+    where = find_departure(apart, trace, [*numbers, *arguments], seen, tolerance)
     mistake = explain(question, tested.entries, tolerance, apart, where)
     equation = mistake.equation if mistake and mistake.equation else where.equation
     span = equation.span if equation else question.subject.head.span

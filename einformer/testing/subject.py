@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,8 @@ from einformer.language import binding
 from einformer.language import weights as placed
 from einformer.language.body import check_layer
 from einformer.language.calls import axis_of, callees, calls, find_weighted, name_instances, slot_letters
+from einformer.language.primitives import primitive
+from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import (
@@ -23,14 +26,16 @@ from einformer.language.tree import (
     Expression,
     Index,
     Layer,
+    Loop,
     Name,
+    Number,
     Product,
     Quotient,
     Spec,
     Statement,
     Tensor,
 )
-from einformer.language.walk import equations, loops, map_expressions, rebuild, subexpressions
+from einformer.language.walk import children, equations, loops, map_expressions, rebuild, subexpressions
 from einformer.objects import Model, Specification
 from einformer.program.causality import check_spec
 from einformer.targets import load, parse
@@ -39,6 +44,7 @@ from einformer.testing.bare import read_bare
 Array = NDArray[np.float64]
 Equations = Specification | Model | str | pathlib.Path
 CARRIER = "Tested"
+_ARGUMENT = "argument"  # no name of a text has a space after it
 # Unused or unfelt terms and reads of the future may be the mistake that the test looks for.
 _HARMLESS = ("E203", "E206", "E313", "E5")
 
@@ -95,6 +101,14 @@ class Subject:
         arrays = [inputs[formal.name] for formal in self.head.formals]
         held = {self.prefix + path: weights[path] for path in self.weights(tree) if path in weights}
         return reference.evaluate(tree or self.tree, self.layer, arrays, held, self.legend, trace)
+
+    def list_arguments(self, inputs: Mapping[str, ArrayLike], weights: Mapping[str, ArrayLike]) -> list[Array]:
+        """Evaluates the arguments of functions and operators, which are no tensors of the text, but may be of its code."""
+        layers, trace, places = {layer.name: layer for layer in self.tree.layers}, dict[str, Array](), itertools.count()
+        bodies = (_name_arguments(layer.body, Scope.of(layer, layers), places) for layer in layers.values())
+        copies = (replace(layer, body=body) for layer, body in zip(layers.values(), bodies, strict=True))
+        self.value(inputs, weights, replace(self.tree, layers=tuple(copies)), trace)
+        return [array for path, array in trace.items() if path.rpartition(".")[2].startswith(_ARGUMENT)]
 
     def weights(self, tree: Spec | None = None) -> dict[str, placed.Placed]:
         tree = tree or self.tree
@@ -165,6 +179,28 @@ def _omit_sum(e: Expression) -> Expression:
         case Apply(name="sum", arguments=(Product() | Quotient() as argument,)):
             return argument
     return inner
+
+
+# A body with a line for each argument of a function or of an operator, before the equation in which it stands.
+def _name_arguments(body: tuple[Statement, ...], scope: Scope, places: Iterator[int]) -> tuple[Statement, ...]:
+    lines = list[Statement]()
+    for statement in body:
+        if isinstance(statement, Loop):
+            lines.append(replace(statement, body=_name_arguments(statement.body, scope, places)))
+            continue
+        for argument in _list_arguments(statement.right):
+            left = Tensor(f"{_ARGUMENT} {next(places)}", tuple(map(Index, scope.free(argument))), span=argument.span)
+            lines.append(replace(statement, left=left, relation="=", right=argument))
+        lines.append(statement)
+    return tuple(lines)
+
+
+# Of a choice no branch: it may have no value where it is not taken.
+def _list_arguments(e: Expression) -> Iterator[Expression]:
+    chosen = isinstance(e, Apply) and e.name == "where"
+    if isinstance(e, Apply) and not chosen and primitive(e.name, bool(e.indices)):
+        yield from (argument for argument in e.arguments if not isinstance(argument, Tensor | Name | Index | Number))
+    yield from (inner for child in (() if chosen else children(e)) for inner in _list_arguments(child))
 
 
 # Errors that leave the text without a meaning.
