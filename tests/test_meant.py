@@ -124,3 +124,8 @@ def test_a_form_of_another_notation_is_answered_by_one_that_is_accepted(line: st
 def test_each_row_is_typed() -> None:
     assert {examined(written(line))[0].message for line in TYPED} == {row.reason for row in ROWS}
     assert len({row.reason for row in ROWS}) == len(ROWS)
+
+
+def test_where_no_axis_is_declared_none_is_proposed() -> None:
+    first = findings_of("model M(z_bd) -> y_bd:\n  return z_bd\n")[0]
+    assert (first.code, first.fix) == ("E201", "`b: …` among the axes")

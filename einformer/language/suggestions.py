@@ -130,7 +130,8 @@ def report_undeclared(index: Index, legend: Legend) -> Finding:
     """An index without an axis, and the likely one."""
     letter = axis_of(index.letter)
     near = [other for other in legend.axes if _skeleton(other) == _skeleton(letter)]
-    fix = f"`{near[0]}`, which looks alike" if near else f"`{letter}: …` among the axes, or one of {' '.join(legend.axes)}"
+    others = f", or one of {' '.join(legend.axes)}" if legend.axes else ""
+    fix = f"`{near[0]}`, which looks alike" if near else f"`{letter}: …` among the axes{others}"
     if letter in legend.scalars:
         fix = f"the letter of an axis; a scalar stands in arithmetic, `(d + {letter})`"
         return Finding("E201", f"`{letter}` is a scalar, and here an index is needed", index.span, (), fix)
