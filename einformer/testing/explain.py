@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +24,8 @@ from einformer.testing.subject import Subject
 
 Array = NDArray[np.float64]
 Weights = Mapping[str, Array]
-SECONDS = 8  # of the processor, in which an explanation is searched
+MOST = 20_000  # lines that a search evaluates, some seconds of a processor; so many numbers take as long as a line:
+NUMBERS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,21 @@ def measure_error(answer: Array, expected: Array) -> float:
 
 
 def explain(
-    question: Question, entries: Sequence[MappedParameter], tolerance: float, apart: Subject, where: Departure
+    question: Question,
+    entries: Sequence[MappedParameter],
+    tolerance: float,
+    apart: Subject,
+    where: Departure,
+    trace: Mapping[str, Array],
 ) -> Explanation | None:
     """Returns the first mistake that gives the answer: in the equation that departs, near it, in layouts, then elsewhere.
 
     A mistake is made wherever its layer is called, then in one call alone. Equations that the code is seen to compute are
-    tried last, and not again for one call.
+    tried last, and not again for one call. The longer the text, of which `trace` has the tensors, the fewer changes are tried.
     """
+    lines = len(trace) + sum(array.size for array in trace.values()) // NUMBERS
     near = where.equation.span if where.equation else None
-    written, search = question.subject, _Search(question, tolerance, time.process_time() + SECONDS)
+    written, search = question.subject, _Search(question, tolerance, iter(range(MOST // (lines + 1))))
     names = written.list_originals(apart)
     around = {names[name] for name in where.around}
     unsure = [entry for entry in entries if not _is_right(written, entry, where.right)]
@@ -157,7 +163,7 @@ class _Search:
 
     question: Question
     tolerance: float
-    end: float  # in seconds of the processor's time
+    tries: Iterator[int]
 
     def try_texts(
         self, subject: Subject, wanted: Callable[[str, Span], bool], mistakes: Sequence[Mistake] = MISTAKES
@@ -166,9 +172,9 @@ class _Search:
         start = self.question.find_start(self.tolerance)
         for mistake in mistakes:
             for changed in mistake.rewrite(subject.written, start):
-                if time.process_time() > self.end:
-                    return
                 if any(wanted(changed.layer.name, equation.span) for equation in changed.before):
+                    if next(self.tries, None) is None:
+                        return
                     tree = subject.vary(changed.layer)
                     missed = self.question.compare(subject, tree, self.question.weights, self.tolerance) if tree else None
                     if missed is not None:
@@ -177,7 +183,7 @@ class _Search:
     def try_layouts(self, entries: Sequence[MappedParameter]) -> Iterator[Explanation]:
         """Yields parameters that are read in another order, transposed, or in other parts, that give the answer."""
         for changed, explanation in (*_reread(self.question, entries), *_split_otherwise(self.question, entries)):
-            if time.process_time() > self.end:
+            if next(self.tries, None) is None:
                 return
             weights = {**self.question.weights, **changed()}
             if self.question.compare(self.question.subject, self.question.subject.tree, weights, self.tolerance) == 0:

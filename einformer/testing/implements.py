@@ -116,7 +116,7 @@ def _report_values(tested: Code, question: Question, tolerance: float) -> Disagr
     numbers = [x.astype(np.float64) for x in (*question.inputs.values(), *question.weights.values())]
     arguments = apart.list_arguments(question.inputs, question.weights)
     where = find_departure(apart, trace, [*numbers, *arguments], seen, tolerance)
-    mistake = explain(question, tested.entries, tolerance, apart, where)
+    mistake = explain(question, tested.entries, tolerance, apart, where, trace)
     equation = mistake.equation if mistake and mistake.equation else where.equation
     span = equation.span if equation else question.subject.head.span
     amount = _show_amount(question.answer, question.expected)
