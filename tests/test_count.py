@@ -600,6 +600,7 @@ NO_FORMULA = {
     "gemma4_large",
     "bailing_hybrid",
     "flint",
+    "laguna",
 }  # two conditions of layers, or a list of them
 
 

@@ -113,7 +113,8 @@ def count_formulas(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[C
     put = Counter({("all-reduce", axis): AGREEMENT for axis in mesh if axis != "dp"})
     calls = len(put)
     for row in model.exchanges(mesh, shard, "fast", B=ROWS * mesh["dp" if "dp" in mesh else "ep"], S=LENGTH):
-        put[row.collective, row.mesh] += row.count_bytes(2)
+        near = row.collective == "neighbours"  # the first rank sends forward what stands before the next, and backward the rest
+        put["all-to-all" if near else row.collective, row.mesh] += row.count_bytes(2) // (2 if near else 1)
         calls += row.times
     return put, calls
 

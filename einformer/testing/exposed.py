@@ -55,7 +55,7 @@ def _find_files(f: object) -> Ours:
 
 
 def _spell_place(file: str, line: int) -> str:
-    if file.startswith("<"):
+    if not os.path.isfile(file):  # typed, or in a notebook
         return f"line {line}"
     inside = file.startswith(os.getcwd() + os.sep)
     return f"{os.path.relpath(file) if inside else os.path.basename(file)}:{line}"

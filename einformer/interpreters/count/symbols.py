@@ -164,11 +164,21 @@ class Symbols(Sizes[sympy.Expr]):
 
     def turns(self, turns: TurnCount) -> sympy.Expr:
         """Returns how many turns these are; a `where` on layer numbers takes both of its branches."""
-        if not turns.letters:
-            return sympy.Integer(1)
-        if len(turns.sites) > 1 and (len(turns.letters) > 1 or any(site.cases for site in turns.sites)):
-            raise _refuse(turns.sites[0].loops[0][1])
-        return sympy.Max(*(self._count_site(site, turns.letters) for site in turns.sites))
+        sites = [*filter(None, map(self._settle, turns.sites))]
+        if not turns.letters or not sites:
+            return sympy.Integer(bool(sites))
+        if len(sites) > 1 and (len(turns.letters) > 1 or any(site.cases for site in sites)):
+            raise _refuse(sites[0].loops[0][1])
+        return sympy.Max(*(self._count_site(site, turns.letters) for site in sites))
+
+    # A site without the conditions of scalars alone; none where one of these does not hold.
+    def _settle(self, site: Site) -> Site | None:
+        turning = {case for case in site.cases if any(isinstance(x, tree.Index) for x in subexpressions(case.condition))}
+        try:
+            exists = all(bool(self.legend.number(case.condition)) == case.holds for case in site.cases - turning)
+        except EinformerError as error:
+            raise _refuse(min((case.condition for case in site.cases - turning), key=repr)) from error
+        return replace(site, cases=frozenset(turning)) if exists else None
 
     # How many numbers they take at one site.
     def _count_site(self, site: Site, letters: tuple[str, ...]) -> sympy.Expr:
