@@ -253,6 +253,11 @@ MUTANTS = (
         "calls.py::test_a_layer_that_reads_a_group_over_its_axis_is_not_called_over_another[in a layer between]",
     ),
     _mutant(
+        "a formula takes each branch that scalars choose from", "interpreters/count/symbols.py",
+        "return replace(site, cases=frozenset(turning)) if exists else None", "return replace(site, cases=frozenset(turning))",
+        "count.py::test_a_formula_is_that_of_the_branch_that_scalars_choose[0-0]",
+    ),
+    _mutant(
         "what a kernel of attention computes is an einsum", "interpreters/count/rules.py",
         "return not linear and contraction.value not in self.derived.attended()", "return not linear",
         "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--D]",

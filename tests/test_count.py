@@ -568,6 +568,32 @@ def test_formulas_with_numbers_are_the_numbers(name: str) -> None:
     assert number(work, model, B=BATCH, S=LENGTH) == flops(model, B=BATCH, S=LENGTH)
 
 
+CHOSEN = """axes
+  b: B
+  d: D
+  a: A
+scalars
+  γ = 0
+layer Gain(z_d) -> z_d:
+  weights g_d
+  return γ g_d z_d
+model M(z_bda) -> y_bda:
+  return where(γ == 1, Gain(z_bda), 2 z_bda)
+"""
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, "0"), (1, "D")])
+def test_a_formula_is_that_of_the_branch_that_scalars_choose(value: int, expected: str) -> None:
+    model = einformer.parse(CHOSEN).bind(γ=value)
+    assert str(formula(model.spec, model.legend)) == expected
+
+
+def test_a_formula_in_letters_of_sizes_is_not_decided_by_sizes() -> None:
+    model = einformer.parse(CHOSEN.replace("γ == 1", "D == A")).bind(D=5, A=2)
+    with pytest.raises(EinformerError, match="E607"):
+        formula(model.spec, model.legend)
+
+
 OWN_SIZES = {"D": 35, "A": 5, "E": 6, "U": 11, "F": 31, "K": 41, "V": 53, "L": 3}
 
 

@@ -174,11 +174,18 @@ class Symbols(Sizes[sympy.Expr]):
     # A site without the conditions of scalars alone; none where one of these does not hold.
     def _settle(self, site: Site) -> Site | None:
         turning = {case for case in site.cases if any(isinstance(x, tree.Index) for x in subexpressions(case.condition))}
-        try:
-            exists = all(bool(self.legend.number(case.condition)) == case.holds for case in site.cases - turning)
-        except EinformerError as error:
-            raise _refuse(min((case.condition for case in site.cases - turning), key=repr)) from error
+        settled = sorted(site.cases - turning, key=repr)
+        exists = all(self._decide(case.condition) == case.holds for case in settled)
         return replace(site, cases=frozenset(turning)) if exists else None
+
+    # Sizes are letters, and decide nothing.
+    def _decide(self, e: Expression) -> bool:
+        if any(isinstance(x, tree.Name) and self.legend.axis_of_size(x.name) for x in subexpressions(e)):
+            raise _refuse(e)
+        try:
+            return bool(self.legend.number(e))
+        except EinformerError as error:
+            raise _refuse(e) from error
 
     # How many numbers they take at one site.
     def _count_site(self, site: Site, letters: tuple[str, ...]) -> sympy.Expr:
