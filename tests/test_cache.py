@@ -223,7 +223,7 @@ WITHOUT_FORMULA = {  # another number in each turn, or in turns that no formula 
     "attention, a loop that never turns, and a shift", "a window, then taps in a loop",
     "a shift in some turns, attention in others", "a state as far back as the feature and the turn say",
     "the number of a turn in a call", "a weight of each turn in a call of one instance", "a layer is chosen by an argument",
-    "a choice in the other branch", "a choice in the first branch", "a choice in a sum in a choice", "a choice by a scalar",
+    "a choice in the other branch", "a choice in the first branch", "a choice in a sum in a choice",
     "a choice of instances that all turns share", "a choice by two loops", "a choice by numbers that are data",
     "as far back as the turn", "visible positions in the first turn alone",
     "as far back as the turn inside, and changed outside", "all positions in the last turns inside, and changed outside",
