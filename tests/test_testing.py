@@ -282,6 +282,23 @@ def test_a_tied_parameter_has_each_of_its_names(names: list[str], built: bool) -
         assert_implements(Tied(11, 6) if built else lambda V, D: Tied(V, D), text, weights=dict.fromkeys(names, "E_vd"))
 
 
+TEN = """axes b, s, d
+
+model Sum(n_bsd, r_bsd, t_bsd, u_bsd, p_bsd, x_bsd, y_bsd, z_bsd, h_bsd, g_bsd) -> q_bsd causal in s:
+  weights P_sd
+  return (n_bsd + r_bsd + t_bsd + u_bsd + p_bsd + x_bsd + y_bsd + z_bsd + h_bsd + g_bsd) P_sd
+"""
+
+
+def test_an_explanation_finds_a_name_where_the_text_has_all_letters() -> None:
+    def add(n: Any, r: Any, t: Any, u: Any, p: Any, x: Any, y: Any, z: Any, h: Any, g: Any, P: Any) -> Any:
+        return (n + r + t + u + p + x + y + z + h + g) * torch.cat([P[:2], P[1:-1]])
+
+    message = refused(add, TEN)
+    assert "positions do not go on after the first part" in message
+    assert "n2_s = where(s < 2, s, s - 1)" in message
+
+
 # ------------------------------------------------------------------------------------------------------------ verdicts
 
 

@@ -570,7 +570,7 @@ class Body(Reader):
     def quotient(self, numerator: Value, denominator: Value) -> Support:
         """A numerator over what is zero at most where its cases say so; over an infinity what is finite is zero."""
         top, bottom = self.support(numerator), self.support(denominator)
-        undefined = either(self.undefined(denominator), bottom.undefined, both(top.wild, bottom.wild))
+        undefined = either(self.vanishes_by_text(denominator), bottom.undefined, both(top.wild, bottom.wild))
         wild = either(top.wild, undefined)
         nonzero = either(top.nonzero, wild)
         reads = merged(top.where(nonzero), bottom.where(nonzero))
@@ -586,10 +586,10 @@ class Body(Reader):
             wild = either(wild, self.negative(base))
         if not above.wild and self.sign(exponent) > 0:
             return Support(reads, below.nonzero, ALWAYS, wild, wild)
-        wild = either(wild, self.undefined(base))
+        wild = either(wild, self.vanishes_by_text(base))
         return Support(reads, ALWAYS, ALWAYS, wild, wild)
 
-    def undefined(self, value: Value) -> Cases:
+    def vanishes_by_text(self, value: Value) -> Cases:
         """Where one divides by zero, unless data decide that; a formula is one of sizes by which one can divide."""
         return self.by_text(self.vanishes(value))
 
@@ -599,7 +599,7 @@ class Body(Reader):
             return self.by_text(self.compared("<", value, ZERO))
         match value.operation:
             case op.Map("where", (condition, *arms)):
-                return either(*(both(cases, self.negative(arm)) for arm, cases in self.taken(condition, arms)))
+                return either(*(both(cases, self.negative(arm)) for arm, _, cases in self.taken(condition, arms)))
         return ALWAYS if self.tells_positions(value) else NEVER
 
     def by_text(self, cases: Cases) -> Cases:
@@ -638,7 +638,7 @@ class Body(Reader):
             case op.Map("+", terms) if self.are_apart(terms):
                 return both(*map(self.vanishes, terms))
             case op.Map("where", (condition, *arms)):
-                return either(*(both(cases, self.vanishes(arm)) for arm, cases in self.taken(condition, arms)))
+                return either(*(both(cases, self.vanishes(arm)) for arm, _, cases in self.taken(condition, arms)))
             case op.Map("exp", (argument,)):
                 return self.support(argument).low
             case op.Einsum(letters, factors):
@@ -654,10 +654,10 @@ class Body(Reader):
         data = [self.data(term) for term in terms]
         return all(one.isdisjoint(other) for one, other in itertools.combinations(data, 2))
 
-    def taken(self, condition: Value, arms: Sequence[Value]) -> list[tuple[Value, Cases]]:
-        """The arms of a choice that are taken, and where."""
-        holding = (self.facts.holding(self.condition(condition, holds)) for holds in (True, False))
-        return [(arm, cases) for arm, cases in zip(arms, holding, strict=True) if cases]
+    def taken(self, condition: Value, arms: Sequence[Value]) -> list[tuple[Value, bool, Cases]]:
+        """The arms of a choice that are taken: under which verdict, and where."""
+        holding = ((holds, self.facts.holding(self.condition(condition, holds))) for holds in (True, False))
+        return [(arm, holds, cases) for arm, (holds, cases) in zip(arms, holding, strict=True) if cases]
 
     def nowhere_else(self, zero: Cases, value: Value, letters: Sequence[str]) -> Cases:
         """Where a sum is zero: where each of its terms is, those at the own position and at the first number among them."""
@@ -671,11 +671,7 @@ class Body(Reader):
 
     def where(self, condition: Value, *arms: Value) -> Support:
         """An arm matters where the condition may take it; one that it never takes does not exist (R8)."""
-        holding = [
-            (arm, holds, self.facts.holding(self.condition(condition, holds)))
-            for arm, holds in zip(arms, (True, False), strict=True)
-        ]
-        taken = [(arm, holds, cases) for arm, holds, cases in holding if cases]
+        taken = self.taken(condition, arms)
         turning = len(taken) == 2 and not condition.axes and self.letters(condition) <= self.turn.keys()
         around, supports = self.cases, list[Support]()
         for arm, holds, cases in taken:
@@ -704,7 +700,7 @@ class Body(Reader):
             return _larger(*supports) if name == "max" else _negative(_larger(*map(_negative, supports)))
         argument, wild = supports[0], either(*(support.wild for support in supports))
         if name == "mod":
-            wild = either(wild, self.undefined(arguments[1]))
+            wild = either(wild, self.vanishes_by_text(arguments[1]))
         if 1 not in row.arity:
             return Support(reads, ALWAYS, ALWAYS, wild, wild)
         undefined = self.negative(arguments[0]) if row.of_positive else NEVER

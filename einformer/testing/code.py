@@ -56,7 +56,7 @@ class Code:
             slopes = torch.autograd.grad(total, [tensors[name] for name in wanted], allow_unused=True)
         except RuntimeError as problem:  # inference mode, code without a backward pass, tensors that were overwritten
             message = f"`{self.name}` has no gradients: {type(problem).__name__}: {problem}"
-            raise disagree("E904", message, fix="`gradients=False`, which leaves gradients out") from problem
+            raise disagree("E904", message, fix=WITHOUT) from problem
         return {
             name: np.zeros(tensors[name].shape) if slope is None else slope.numpy()
             for name, slope in zip(wanted, slopes, strict=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of, slot_letters
+from einformer.language.primitives import PRIMITIVES
 from einformer.language.tree import (
     Apply,
     Equation,
@@ -69,7 +70,7 @@ from einformer.testing.rewrites import (
 Variants = Iterator[Expression]
 ACTIVATIONS = ("gelu", "gelutanh", "silu", "relu", "sigmoid", "tanh")
 EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)
-REDUCTIONS = ("mean", "var", "max", "min")
+REDUCTIONS = tuple(row.name for row in PRIMITIVES.values() if row.kind == "reducing" and row.name != "sum")
 MINUS = Number(-1)
 ROW = "view"  # the numbers of a tensor in one row
 

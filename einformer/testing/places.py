@@ -101,11 +101,12 @@ def _guard(equation: Equation, new: Equation, condition: Expression) -> Equation
 
 
 def name_freshly(around: Around) -> str:
-    """Returns a letter that names nothing in the layer."""
+    """Returns a name that nothing in the layer has, a letter if one is free."""
     taken = {e.name for q in equations(around.layer.body) for e in (*subexpressions(q.right), q.left) if isinstance(e, Tensor)}
     for declared in (around.layer.formals, around.layer.weights, around.spec.scalars):
         taken |= {x.name for x in declared}
-    return next(letter for letter in "nrtupxyzhg" if letter not in taken)
+    names = itertools.chain("nrtupxyzhg", (f"n{k}" for k in itertools.count(2)))
+    return next(name for name in names if name not in taken)
 
 
 # ------------------------------------------------------------------------------------------------------------- caches

@@ -92,10 +92,8 @@ class Visit:
 
     def gradient(self, value: Value, product: Value) -> Gradient:
         """Returns the gradient of a factor: one that reads a recurrence alone has none in its first steps."""
-        factor, letters = (
-            ReachedFactor(self.calls, value, product),
-            [letter for turns in self.turns for letter in turns.letters],
-        )
+        factor = ReachedFactor(self.calls, value, product)
+        letters = [letter for turns in self.turns for letter in turns.letters]
         turn = tuple((letter, 0) for letter in (*letters, *(letter for letter, _ in self.step.loops)))
         sure, maybe = (own.find(factor, turn) for own in self.work.gradients)
         recur = self.step.line.value.operation
