@@ -13,7 +13,7 @@ from typing import Literal, NoReturn, TypeVar
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
 from einformer.language import tokens
-from einformer.language.primitives import COMPARISONS, NAMES, PRIMITIVES
+from einformer.language.primitives import COMPARISONS, MIRRORED, NAMES, OPPOSITE, PRIMITIVES
 from einformer.language.suggestions import find_closest, suggest
 from einformer.language.tokens import (
     BRACKETS,
@@ -507,16 +507,12 @@ class Formulas:
         return Number(-number.value if negative else number.value, span=self.since(start))
 
 
-_OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-
-
 def are_opposite(one: Expression, other: Expression) -> bool:
     """`s' <= s` and `s' > s`, or `s < s'`: two comparisons of the same."""
-    if not (isinstance(one, Apply) and isinstance(other, Apply) and {one.name, other.name} <= _OPPOSITE.keys()):
+    if not (isinstance(one, Apply) and isinstance(other, Apply) and {one.name, other.name} <= OPPOSITE.keys()):
         return False
-    against, sides = _OPPOSITE[other.name], other.arguments
-    return (one.name, one.arguments) in ((against, sides), (_MIRRORED[against], sides[::-1]))
+    against, sides = OPPOSITE[other.name], other.arguments
+    return (one.name, one.arguments) in ((against, sides), (MIRRORED[against], sides[::-1]))
 
 
 # The sign belongs to a leading number, else it is the factor -1.

@@ -161,6 +161,8 @@ _ROWS = [
 PRIMITIVES = {(row.name, row.kind != "function"): row for row in _ROWS}
 NAMES = frozenset(name for name, _ in PRIMITIVES)
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}  # holds where the other does not
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}  # the same with its sides exchanged
 CONDITIONS = frozenset(row.name for row in _ROWS if row.condition)
 CONSTANTS = {"π": math.pi}
 NUMERIC = {  # the functions of plain numbers

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from einformer.language.primitives import COMPARISONS, CONSTANTS, NUMERIC, primitive, row_of
+from einformer.language.primitives import COMPARISONS, CONSTANTS, NUMERIC, OPPOSITE, primitive, row_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.program import operations as op
@@ -21,7 +21,6 @@ from einformer.program.inequalities import (
     INFINITE,
     MOST_CASES,
     NEVER,
-    OPPOSITE,
     Atom,
     Cases,
     Conjunction,

@@ -178,9 +178,8 @@ def _walk_sums(function: Function) -> Iterator[tuple[int, Value, op.Einsum]]:
     """The sums of a function, each with the number of its line, in order."""
     seen = set[Value]()
     for place, line in enumerate(walk_lines(function.lines)):
-        new = [value for value in walk(line.value, closed=seen) if value not in seen][::-1]
+        new = [*walk(line.value, seen=seen)][::-1]
         yield from ((place, value, value.operation) for value in new if isinstance(value.operation, op.Einsum))
-        seen.update(new)
 
 
 def _find_weights(function: Function, flow: Flow) -> Iterator[tuple[Value, Choice]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.language.calls import axis_of
+from einformer.language.primitives import OPPOSITE
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 from einformer.language.weights import TAKEN, key
@@ -18,7 +19,6 @@ from einformer.program.attending import Attending
 from einformer.program.chunks import Chunking
 from einformer.program.collectives import Version, drop_gradients, shard
 from einformer.program.experts import find_routings
-from einformer.program.inequalities import OPPOSITE
 from einformer.program.kernels import JOINT, Chunked, LinearMap, Part, Taken
 from einformer.program.lowering import find_time
 from einformer.program.matching import (

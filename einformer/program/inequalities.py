@@ -317,9 +317,6 @@ def compare(name: str, left: Linear, right: Linear) -> Cases:
             return either(compare("<", left, right), compare("<", right, left))
 
 
-OPPOSITE = {"<": ">=", ">=": "<", "<=": ">", ">": "<=", "==": "!=", "!=": "=="}
-
-
 def negated(inequality: Inequality) -> Inequality:
     """Where it does not hold."""
     return Inequality(inequality.linear * -1, not inequality.strict)

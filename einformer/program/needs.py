@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
+from typing import Literal
 
 from einformer.language.calls import axis_of
 from einformer.language.primitives import Primitive
@@ -43,7 +44,7 @@ from einformer.program.inequalities import (
     written,
 )
 from einformer.program.operations import Function, Line, Value
-from einformer.program.rewrite import list_differentiated, walk_loops
+from einformer.program.rewrite import list_differentiated, walk, walk_loops
 from einformer.program.turns import Case, Loops
 
 # ----------------------------------------------------------------------------------------------------------- choices
@@ -295,15 +296,7 @@ def _steps(lines: Iterable[Line | op.Turns], loops: Loops, seen: set[Value]) -> 
 
 def made_of(value: Value, seen: set[Value]) -> tuple[Value, ...]:
     """A value and its operands that were not seen before, users before their operands."""
-    values, todo = list[Value](), [(value, False)]
-    while todo:
-        value, done = todo.pop()
-        if done:
-            values.append(value)
-        elif value not in seen:
-            seen.add(value)
-            todo += [(value, True), *((operand, False) for operand in value.operands)]
-    return tuple(reversed(values))
+    return tuple(walk(value, seen=seen))[::-1]
 
 
 def flat(body: Iterable[Step | Repeat]) -> Iterator[Step]:
@@ -507,9 +500,9 @@ class Flow:
             case _:
                 return DENSE
 
-    def mark(self, value: Value) -> str:
-        """What tells the letters that a value loses from those that others lose."""
-        return f"v{self.flows.place(value)}"
+    def mark(self, value: Value, what: Literal["v", "n"] = "v") -> str:
+        """What tells the letters that a value loses, or lacks where it is needed, from those of others."""
+        return f"{what}{self.flows.place(value)}"
 
     def passed(self, value: Value, row: Primitive, argument: Value) -> Cases:
         """Where a function or an operator is not zero, since its argument is neither, nor -inf."""
@@ -660,12 +653,8 @@ class Flow:
     def within(self, cases: Cases, value: Value) -> Cases:
         """The cases, in letters of a value and for some number of others."""
         return apart(
-            cases, {x for x in letters_of(cases) if "~" not in x} - {*value.axes} - self.flows.turning, self.mark_of(value)
+            cases, {x for x in letters_of(cases) if "~" not in x} - {*value.axes} - self.flows.turning, self.mark(value, "n")
         )
-
-    def mark_of(self, value: Value) -> str:
-        """What tells the letters that a value lacks where it is needed."""
-        return f"n{self.flows.place(value)}"
 
     def inside(self, value: Value, need: Need) -> Iterable[tuple[Value, Need]]:
         """The operands of a value that is needed, each with where it is needed."""
@@ -701,12 +690,12 @@ class Flow:
 
     def before(self, need: Need, value: Value, letters: Iterable[str]) -> Need:
         """The need of what an operator over these letters is given."""
-        return replace(need, where=apart(need.where, letters, self.mark_of(value)))
+        return replace(need, where=apart(need.where, letters, self.mark(value, "n")))
 
     def read(self, value: Value, need: Need) -> Need:
         """The need of what a value reads: a weight may be chosen along letters that it has not."""
         letters = {outer: inner for inner, outer in letters_read(value).items()}
-        (source, *_), mark = value.operands, self.mark_of(value)
+        (source, *_), mark = value.operands, self.mark(value, "n")
         return replace(need, where=renamed(need.where, {*value.axes, *source.axes}, letters, mark))
 
     def where(self, condition: Value, then: Value, otherwise: Value, need: Need) -> Iterator[tuple[Value, Need]]:

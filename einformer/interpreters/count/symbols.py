@@ -18,7 +18,7 @@ from einformer.interpreters.count import rules
 from einformer.interpreters.count.rules import CacheBytes, Counted, Sizes, WeightCount
 from einformer.language import tree
 from einformer.language.calls import axis_of
-from einformer.language.primitives import CONSTANTS, PRIMITIVES
+from einformer.language.primitives import CONSTANTS, MIRRORED, PRIMITIVES
 from einformer.language.sizes import MAXIMUM_NUMBER, Legend
 from einformer.language.tree import Expression, Spec
 from einformer.language.walk import subexpressions
@@ -212,8 +212,8 @@ class Symbols(Sizes[sympy.Expr]):
                 return count - self._count_holding(replace(e, name="=="), count)
             case tree.Apply(arguments=(tree.Index(), bound)) if e.name in _HOLDING:
                 return _HOLDING[e.name](self.value(bound), count)
-            case tree.Apply(arguments=(bound, tree.Index() as index)) if e.name in _MIRRORED:
-                return self._count_holding(replace(e, name=_MIRRORED[e.name], arguments=(index, bound)), count)
+            case tree.Apply(arguments=(bound, tree.Index() as index)) if e.name in MIRRORED:
+                return self._count_holding(replace(e, name=MIRRORED[e.name], arguments=(index, bound)), count)
         raise _refuse(e)
 
 
@@ -253,7 +253,7 @@ def _round_down(c: sympy.Expr) -> sympy.Expr:
     return -_round_up(-c)
 
 
-# How many of 0 … n - 1 are less than c, and so on; the second table has the sides exchanged.
+# How many of 0 … n - 1 are less than c, and so on.
 _HOLDING: dict[str, Callable[[sympy.Expr, sympy.Expr], sympy.Expr]] = {
     "<": lambda c, n: _round_up(c),
     "<=": lambda c, n: _round_down(c) + 1,
@@ -262,7 +262,6 @@ _HOLDING: dict[str, Callable[[sympy.Expr, sympy.Expr], sympy.Expr]] = {
     "==": lambda c, n: sympy.Integer(1),
     "!=": lambda c, n: n - 1,
 }
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _FUNCTIONS: dict[str, Callable[..., sympy.Expr]] = {
     row.name: eval(f"lambda x, y=None: {row.sympy}", vars(sympy).copy()) for row in PRIMITIVES.values() if row.sympy
 }
