@@ -19,7 +19,6 @@ from einformer.language.tree import Equation, Expression, Number, Spec
 from einformer.program import operations as op
 from einformer.program.attending import find_attended
 from einformer.program.chunks import Chunk, find_chunks
-from einformer.program.collectives import find_own
 from einformer.program.experts import Routing, find_routings
 from einformer.program.inequalities import ALWAYS, Cases, Facts, Linear, both, written
 from einformer.program.kernels import PAIR, Chunked, Norm
@@ -139,8 +138,12 @@ def build_work(spec: Spec, name: str) -> Work:
 
 def find_own_letters(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Mapping[Value, op.Axes]:
     """Returns the indices of each value that yield and are split there. Raises EinformerError E741, E743, E744."""
+    if not sharding.places:
+        return {}
+    from einformer.program.collectives import find_own  # nobody waits for it who counts for one device
+
     work = build_work(spec, name)
-    return find_own(work.flows.functions, work.spec, name, sharding, legend) if sharding.places else {}
+    return find_own(work.flows.functions, work.spec, name, sharding, legend)
 
 
 @dataclass(frozen=True)

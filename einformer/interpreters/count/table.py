@@ -251,7 +251,10 @@ def summarise(
 
     Raises EinformerError E601.
     """
-    parts = count_parts(spec, name, Numbers(legend), convention, precision.element, recompute)
+    sizes = Numbers(legend)
+    weights = rules.count_weights(spec, name, sizes)
+    kept = rules.count_activations(spec, name, sizes, precision.element, recompute)
+    parts = group_parts(weights, rules.count_flops(spec, name, sizes, convention), kept)
     counts = [count for part in parts for count in part.equations]
     last = Numbers(single, cached=legend.length(derive(spec, name).time) - 1) if single else None
     return Summary(
@@ -262,7 +265,7 @@ def summarise(
         rules.break_down(count for part in parts for count in part.weights),
         {phase: sum(count.spent(phase, recompute) for count in counts) for phase in get_args(Phase)},
         rules.sum_counts(rules.count_flops(spec, name, last, convention)) if last else None,
-        numbers.count_training(spec, name, legend, precision, recompute),
+        rules.count_training(weights, kept, numbers.count_logits(spec, name, sizes), sizes, precision),
         cache,
     )
 
