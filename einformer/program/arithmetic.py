@@ -340,11 +340,9 @@ _INFINITIES = {Linear.number(infinity): infinity for infinity in (math.inf, -mat
 
 def _combined(f: Callable[[tuple[Linear, ...]], Linear | None], parts: Iterable[Numbers]) -> Numbers:
     """f of numbers, case by case, without those in which it is not a number; nothing where a part is no number."""
-    known: list[Numbers] = []
-    for part in parts:
-        if not part:
-            return ()
-        known.append(part)
+    known = [*parts]
+    if not all(known):
+        return ()
     try:
         values = [(chosen, f(tuple(linear for _, linear in chosen))) for chosen in itertools.product(*known)]
     except OverflowError:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.language.calls import axis_of
-from einformer.language.primitives import OPPOSITE
+from einformer.language.primitives import COMPARISONS, NUMERIC, OPPOSITE
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
 from einformer.language.weights import TAKEN, key
@@ -199,9 +198,6 @@ def name_joint(weights: Sequence[Value], scope: FunctionScope) -> str:
 # They choose the value that is not zero or -inf, `where(c, x, 0)`, without `not`: `where(s' > s, -inf, x)` is
 # `where(s' <= s, x, -inf)`. Where `c_x = where(top_{T,x} r_x, 1, 0)`, `c_x == 1` is that `top`.
 
-_COMPARED = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne
-}  # fmt: skip
 _OPPOSITE = OPPOSITE | {"and": "or", "or": "and"}
 _NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 2}  # these stand last, the second rather
 
@@ -236,10 +232,10 @@ def _settle(value: Value, scope: FunctionScope) -> Value:
     match value.operation:
         case op.Map("and" | "or" as name, arguments):
             return _renew(value, op.Map(name, tuple(_settle(argument, scope) for argument in arguments)))
-        case op.Map(name, (Value(operation=op.Map("where", (condition, *arms))) as left, other)) if name in _COMPARED:
+        case op.Map(name, (Value(operation=op.Map("where", (condition, *arms))) as left, other)) if name in COMPARISONS:
             numbers = [x.operation.value for x in (*arms, other) if isinstance(x.operation, op.Constant)]
             if len(numbers) == 3 and not any(isinstance(x, str) for x in numbers) and not scope.find_changed(left):
-                holds, fails = (_COMPARED[name](number, numbers[2]) for number in numbers[:2])
+                holds, fails = (NUMERIC[name](number, numbers[2]) for number in numbers[:2])
                 return value if holds == fails else condition if holds else negate(condition)
     return value
 

@@ -599,11 +599,16 @@ _AIM: Monomial = frozenset(((AIM, 1),))
 
 def connected(case: Conjunction, about: Inequality) -> Conjunction:
     """The inequalities of a case that speak of the same indices and data as one, directly or through others; and that one."""
-    connected, rest, reached = {about}, set(case), set(_variables(about))
-    while more := {inequality for inequality in rest if not reached.isdisjoint(_variables(inequality))}:
-        connected, rest = connected | more, rest - more
-        reached = reached.union(*map(_variables, more))
-    return frozenset(connected)
+    return find_reached(case, _variables(about)) | {about}
+
+
+def find_reached(case: Conjunction, variables: Iterable[Atom]) -> Conjunction:
+    """The inequalities of a case that speak of some indices and data, directly or through others."""
+    reached, inside = set(variables), frozenset[Inequality]()
+    while more := frozenset(i for i in case - inside if not reached.isdisjoint(_variables(i))):
+        inside |= more
+        reached.update(*map(_variables, more))
+    return inside
 
 
 @functools.lru_cache(maxsize=4096)

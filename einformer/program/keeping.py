@@ -400,14 +400,15 @@ def _in_letters(body: Body, read: Read, distance: Linear, cases: Cases) -> list[
         for bounds, needed in body.facts.upper(distance, case):
             seen = frozenset(map(Inequality, bounds))
             without = [absent for i in needed if not body.facts.refutes(seen | {absent := negated(i)})]
-            lacking.setdefault(_least(bounds), []).append(without)
+            lacking.setdefault(find_least(bounds), []).append(without)
     sure = {back for back, cases in lacking.items() if all(body.facts.refutes(frozenset(c)) for c in itertools.product(*cases))}
     if lacking.keys() - sure and None not in sure:
         raise _no_bound(read.at)
     return sorted(sure, key=repr)
 
 
-def _least(bounds: list[Linear]) -> Expression | None:
+def find_least(bounds: list[Linear]) -> Expression | None:
+    """The least of some bounds as an expression; none without a bound."""
     some = sorted(map(written, bounds), key=repr)
     return functools.reduce(lambda one, other: Apply("min", (), (one, other)), some) if some else None
 

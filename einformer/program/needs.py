@@ -38,6 +38,7 @@ from einformer.program.inequalities import (
     cases_at,
     compare,
     either,
+    find_reached,
     letters_of,
     negated,
     plain,
@@ -190,7 +191,7 @@ def region_of(cases: Cases, letters: Iterable[str], turning: Collection[str], fa
     numbering = Counter(map(axis_of, letters))
     positions = {x for x in letters if numbering[axis_of(x)] > 1}
     numbered = [_settled(frozenset(i for i in case if not _data_in(i))) for case in cases]
-    inside = [_connected(case, positions) for case in numbered]
+    inside = [find_reached(case, (Atom("index", x) for x in positions)) for case in numbered]
     beside = [
         frozenset(i for i in case - own if i.linear.letters().isdisjoint(letters))
         for case, own in zip(numbered, inside, strict=True)
@@ -210,15 +211,6 @@ def _settled(case: Conjunction) -> Conjunction:
         if {i.at({letter: Linear.index(plain(letter))}) for i in own} <= case - own:
             case -= own
     return case
-
-
-def _connected(case: Conjunction, letters: Iterable[str]) -> Conjunction:
-    """The inequalities that speak of some letters, directly or through others."""
-    reached, inside = set(letters), frozenset[Inequality]()
-    while more := frozenset(i for i in case - inside if not reached.isdisjoint(i.linear.letters())):
-        inside |= more
-        reached.update(*(i.linear.letters() for i in more))
-    return inside
 
 
 def _band(cases: Cases, turning: Collection[str], facts: Facts) -> tuple[Bound, ...]:

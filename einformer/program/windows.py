@@ -7,7 +7,6 @@ through a window as well. What has no proved bound is read whole.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +16,11 @@ from typing import cast
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import Apply, Expression, Number, Spec
+from einformer.language.tree import Expression, Number, Spec
 from einformer.language.walk import indices_in
 from einformer.program import operations as op
-from einformer.program.inequalities import NEVER, Cases, Facts, Linear, written
-from einformer.program.keeping import farthest
+from einformer.program.inequalities import NEVER, Cases, Facts, Linear
+from einformer.program.keeping import farthest, find_least
 from einformer.program.needs import Flow, Flows, Step, flat
 from einformer.program.operations import Function, Value
 from einformer.program.rewrite import walk_loops, walk_values
@@ -187,9 +186,5 @@ class _Search:
 
 def find_most(facts: Facts, linear: Linear, cases: Cases) -> Expression | None:
     """The most that a number is in some cases, if it has a bound."""
-    most = list[Expression | None]()
-    for bounds in (bounds for case in cases for bounds, _ in facts.upper(linear, case)):
-        written_bounds: list[Expression] = sorted(map(written, bounds), key=repr)
-        least = functools.reduce(lambda one, other: Apply("min", (), (one, other)), written_bounds) if bounds else None
-        most.append(least)
+    most = [find_least(bounds) for case in cases for bounds, _ in facts.upper(linear, case)]
     return cast("Expression | None", farthest(most)) if most else None
