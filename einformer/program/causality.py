@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from einformer.errors import Finding, Span
 from einformer.language import check as language
 from einformer.language.calls import axis_of
-from einformer.language.primitives import NUMERIC
 from einformer.language.printer import show
 from einformer.language.sizes import Legend, Value
 from einformer.language.specialise import specialise
 from einformer.language.times import check_times
 from einformer.language.tree import Spec
 from einformer.program.inequalities import (
-    Atom,
     Cases,
     Conjunction,
     Facts,
@@ -30,6 +28,7 @@ from einformer.program.inequalities import (
     both,
     cases_at,
     connected,
+    evaluate,
     of_data,
     written,
 )
@@ -118,7 +117,7 @@ class Proof(Analysis):
         letters = {letter for i in numbered for letter in i.linear.letters()} - position.letters()
         for at in self.tried(own, [x for x in (*sorted(position.letters()), *sorted(letters)) if x != own]):
             if all(holds(inequality, at) for inequality in numbered):
-                reached = evaluate(position, at)
+                reached = compute(position, at)
                 which = "a position" if reached is None or reached != int(reached) else f"position {reached}"
                 return f"at position {at[own]} this depends on {which}, which is later"
         unbounded = f"`{re.sub(r'~[0-9]+', '', show(written(read.position)))}` has no bound by `{own}`"
@@ -152,32 +151,15 @@ class Proof(Analysis):
 
 def holds(inequality: Inequality, numbers: Mapping[str, int]) -> bool:
     """Does an inequality hold of these index numbers? Not where something else decides."""
-    value = evaluate(inequality.linear, numbers)
+    value = compute(inequality.linear, numbers)
     return value is not None and (value > 0 or (value == 0 and not inequality.strict))
 
 
-def evaluate(linear: Linear, numbers: Mapping[str, int]) -> float | None:
+def compute(linear: Linear, numbers: Mapping[str, int]) -> float | None:
     """The number at these index numbers; None where something else decides, such as data or a size that is open."""
-    total = 0.0
-    for monomial, factor in linear.terms:
-        product = float(factor)
-        for atom, power in monomial:
-            value = _value(atom, numbers)
-            if value is None or (value == 0 and power < 0):
-                return None
-            product *= value**power
-        total += product
-    return int(total) if math.isfinite(total) and total == int(total) else total
-
-
-def _value(atom: Atom, numbers: Mapping[str, int]) -> float | None:
-    if atom.kind == "index":
-        return numbers.get(atom.name)
-    if atom.kind != "function":
-        return None
-    arguments = [evaluate(argument, numbers) for argument in atom.arguments]
-    functions = {**NUMERIC, "^": math.pow, "/": lambda value: 1 / value}
     try:
-        return None if None in arguments else float(functions[atom.name](*arguments))
-    except (ValueError, OverflowError, ZeroDivisionError):
+        value, whole = evaluate(linear, numbers)
+    except (KeyError, ArithmeticError):
         return None
+    quotient = value / whole
+    return None if not math.isfinite(quotient) else int(quotient) if quotient == int(quotient) else quotient

@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
+from einformer.language.primitives import NUMERIC
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Apply, Expression, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 
@@ -320,6 +321,44 @@ def compare(name: str, left: Linear, right: Linear) -> Cases:
 def negated(inequality: Inequality) -> Inequality:
     """Where it does not hold."""
     return Inequality(inequality.linear * -1, not inequality.strict)
+
+
+def evaluate(linear: Linear, numbers: Mapping[str, Any], legend: Legend | None = None) -> tuple[Any, int]:
+    """A number at these numbers of letters, times a number that makes its factors whole, and that: so that floors are exact.
+
+    The numbers may be arrays of NumPy. Raises KeyError where something else decides.
+    """
+    whole = math.lcm(*(factor.denominator for _, factor in linear.terms))
+    terms = (
+        math.prod((_evaluate_atom(atom, numbers, legend) ** power for atom, power in monomial), start=int(factor * whole))
+        for monomial, factor in linear.terms
+    )
+    return sum(terms), whole
+
+
+def _evaluate_atom(atom: Atom, numbers: Mapping[str, Any], legend: Legend | None) -> Any:
+    if atom.kind == "index" or atom == INFINITE:
+        return numbers[atom.name] if atom.kind == "index" else math.inf
+    values = [evaluate(argument, numbers, legend) for argument in atom.arguments]
+    if atom.name == "floor":
+        ((value, whole),) = values
+        return value // whole
+
+    def compute(*arguments: float) -> float:
+        if atom.kind == "table" and legend is not None:
+            return float(legend.element(legend.scalars[atom.name], [*map(int, arguments)]))
+        try:
+            return float({**NUMERIC, "^": pow, "/": lambda x: 1 / x}[atom.name](*arguments))
+        except (ValueError, OverflowError, ZeroDivisionError):
+            return math.nan  # in another case than that for which it is written
+
+    quotients = [value / whole for value, whole in values]
+    if all(isinstance(quotient, int | float) for quotient in quotients):
+        return compute(*quotients)
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        return np.vectorize(compute, otypes=[float])(*quotients)
 
 
 # ------------------------------------------------------------------------------------------------------------- facts

@@ -15,11 +15,10 @@ from einformer.interpreters.count.gradients import Gradients, ReachedFactor, Tur
 from einformer.interpreters.count.inventory import Derived, derive, find_own_letters
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
-from einformer.language.primitives import NUMERIC
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Expression, Index, Spec
 from einformer.language.walk import subexpressions
-from einformer.program.inequalities import INFINITE, Atom, Facts, Inequality, Linear, connected, plain
+from einformer.program.inequalities import Facts, Inequality, Linear, connected, evaluate, plain
 from einformer.program.needs import Region
 from einformer.program.sharding import WHOLE, Sharding
 from einformer.program.turns import Site, TurnCount
@@ -170,39 +169,5 @@ def _walk(cases: list[list[Inequality]], ranges: Mapping[str, range], others: in
 
 
 def _holds(inequality: Inequality, numbers: Mapping[str, Any], legend: Legend) -> Any:
-    value, _ = _evaluate(inequality.linear, numbers, legend)
+    value, _ = evaluate(inequality.linear, numbers, legend)
     return value > 0 if inequality.strict else value >= 0
-
-
-def _evaluate(linear: Linear, numbers: Mapping[str, Any], legend: Legend) -> tuple[Any, int]:
-    """A number at these numbers of letters, times a number that makes its factors whole, and that: so that floors are exact."""
-    whole = math.lcm(*(factor.denominator for _, factor in linear.terms))
-    terms = (
-        math.prod((_evaluate_atom(atom, numbers, legend) ** power for atom, power in monomial), start=int(factor * whole))
-        for monomial, factor in linear.terms
-    )
-    return sum(terms), whole
-
-
-def _evaluate_atom(atom: Atom, numbers: Mapping[str, Any], legend: Legend) -> Any:
-    import numpy as np
-
-    if atom.kind == "index":
-        return numbers[atom.name]
-    if atom == INFINITE:
-        return math.inf
-    values = [_evaluate(argument, numbers, legend) for argument in atom.arguments]
-    if atom.name == "floor":
-        ((value, whole),) = values
-        return value // whole
-
-    def compute(*arguments: float) -> float:
-        if atom.kind == "table":
-            return float(legend.element(legend.scalars[atom.name], [*map(int, arguments)]))
-        try:
-            return float({**NUMERIC, "^": pow, "/": lambda x: 1 / x}[atom.name](*arguments))
-        except (ValueError, OverflowError, ZeroDivisionError):
-            return math.nan  # in another case than that for which it is written
-
-    with np.errstate(invalid="ignore"):
-        return np.vectorize(compute, otypes=[float])(*(value / whole for value, whole in values))
