@@ -94,7 +94,6 @@ class Box:
 
     @property
     def half(self) -> float:
-        """Half of the width of a box."""
         return {"way": _WAY, "sum": _RADIUS}.get(self.kind) or _measure(self.text) / 2 + _PAD
 
     @property
@@ -104,7 +103,6 @@ class Box:
 
     @property
     def right(self) -> float:
-        """How far it reaches to the right of `x`."""
         box = self.inner.right + _PAD if self.inner else self.half + _PAD * self.again
         return max(box, _measure(f"{_DOWN}{self.label}") + _PAD)
 
@@ -138,7 +136,6 @@ class Graph:
 
     @property
     def right(self) -> float:
-        """How far it reaches to the right of its own zero."""
         return max(node.right + node.x for row in self.rows for node in row)
 
     @property
@@ -256,7 +253,6 @@ class _Draft:
     side: int = 1
 
     def read_function(self, function: Function, layer: Layer) -> Graph:
-        """The inputs, the equations, the output."""
         for line, formal in zip(function.inputs, layer.formals, strict=True):
             self.add(Box("end", _FORMULAS.left(formal), self.spell_shape(line.labels)), line)
         self.read_lines(function.lines)
@@ -343,14 +339,12 @@ class _Draft:
     # ------------------------------------------------------------------------------------------------------- nodes
 
     def add(self, node: Box, line: Line | None = None) -> Box:
-        """A new node, where the value of a line is found from now on."""
         self.graph.nodes.append(node)
         if line:
             self.place(node, line)
         return node
 
     def place(self, node: Box, line: Line) -> None:
-        """Says where the value of a line is found."""
         self.at[line.value], self.lines[line.value], self.last[line.name] = node, line, node
 
     def connect(self, sources: Iterable[Box], target: Box, port: Box | None = None) -> None:
@@ -376,7 +370,6 @@ class _Draft:
         return {*self.at, *(self.outer.known if self.outer else ())}
 
     def find_sources(self, value: Value) -> list[Box]:
-        """The nodes that a value is made of."""
         known = self.known
         return [node for inner in walk(value, closed=known) if inner in known and (node := self.find(inner))]
 
@@ -474,13 +467,11 @@ class Panel:
 
     @property
     def width(self) -> float:
-        """How wide it is, with its margin."""
         words = max(_measure(self.head) * 1.05, _measure(_DOWN + self.comment))
         return max(self.graph.left + self.graph.right, words) + 2 * _MARGIN
 
     @property
     def height(self) -> float:
-        """How high it is, with its margin."""
         return self.graph.height + _HEAD + _MARGIN
 
 
@@ -556,7 +547,6 @@ def _draw_panel(parent: Element, panel: Panel) -> None:
 
 
 def _draw_graph(parent: Element, graph: Graph) -> None:
-    """Arrows, and the boxes above them."""
     into = defaultdict[tuple[Box, Box | None], list[Arrow]](list)
     for arrow in sorted(graph.arrows, key=lambda arrow: (arrow.ways[-1] if arrow.ways else arrow.source).x):
         into[arrow.target, arrow.port].append(arrow)
@@ -669,7 +659,6 @@ def _walk_boxes(graph: Graph) -> Iterator[Box]:
 
 
 def _find_layer(function: Function, layers: Mapping[Span, Layer]) -> Layer:
-    """The layer of a function, as it is written."""
     return next(layers[line.equation.span] for line in list_lines(function) if line.equation)
 
 

@@ -48,7 +48,6 @@ def find_sizes(legend: Legend) -> dict[str, Value]:
     return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
 
 
-# Which of the values are sizes, and which are scalars.
 def _sort_values(spec: Spec, values: Mapping[str, Given]) -> tuple[dict[str, Value], dict[str, Given]]:
     legend = Legend.of(spec)
     letters, sizes, scalars = legend.letters, dict[str, Value](), dict[str, Given]()

@@ -60,7 +60,6 @@ class Renaming(Printer):
         return super().equation(equation)
 
     def number(self, value: float) -> str:
-        """Writes a number: `500000.0` equals `500000`."""
         return number(whole(value))
 
 

@@ -160,7 +160,6 @@ class Formulas:
         return self.next()
 
     def expect_word(self, word: str) -> Token:
-        """The next token, which must be this word."""
         if not self.word(word):
             self.refuse(f"`{word}`")
         return self.next()

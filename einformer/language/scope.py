@@ -37,7 +37,6 @@ class Scope:
 
     @classmethod
     def of(cls, layer: Layer, layers: Mapping[str, Layer]) -> Scope:
-        """The scope of all lines of a layer of a text with these."""
         return cls(callees(layer, layers), frozenset(loop.index.letter for loop in loops(layer.body)))
 
     # ------------------------------------------------------------------------------------------------------- free

@@ -48,7 +48,6 @@ class Legend:
         return self.axes.get(axis_of(letter))
 
     def axis_of_size(self, name: str) -> Axis | None:
-        """The axis whose size is the letter `name`."""
         return self._sized.get(name)
 
     @cached_property
@@ -93,7 +92,6 @@ class Legend:
         return frozenset(names - self.scalars.keys() - CONSTANTS.keys())
 
     def are_apart(self, one: str, other: str) -> bool:
-        """Returns whether two indices run over different axes."""
         return axis_of(one) != axis_of(other)
 
     def fits(self, slot: Expression, own: Expression) -> bool:
@@ -239,7 +237,6 @@ class Legend:
             raise fail("E604", f"the size of `{axis.letter}` is never positive", size.span, [self.describe(axis.letter)], fix)
 
     def length(self, letter: str) -> int:
-        """The size of the axis that an index runs over, as a number."""
         axis = self.axis(letter)
         if axis is None:
             raise fail("E201", f"no axis `{axis_of(letter)}` is declared")

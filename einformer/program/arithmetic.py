@@ -147,7 +147,6 @@ class Reader:
             yield letter, number if len(label) == 1 else Linear.index(self.facts.fresh(letter))
 
     def somewhere(self) -> Linear:
-        """A number of which nothing is known."""
         return Linear.atom(Atom("data", self.facts.fresh("?")))
 
     def mapped(self, name: str, arguments: tuple[Value, ...]) -> Iterable[tuple[Conjunction, Linear]]:

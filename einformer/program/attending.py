@@ -137,7 +137,6 @@ class Attending:
         return self.scope.is_open(value) or (self.sinks and self.scope.is_computed(value))
 
     def has(self, value: Value, operator: str) -> bool:
-        """Does an operator stand in a value, or in the values of its names?"""
         seen, todo = set[Value](), [value]
         while todo:
             inner = todo.pop()

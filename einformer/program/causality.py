@@ -137,13 +137,11 @@ class Proof(Analysis):
         return f"every key may be masked: none is shown to be visible at each `{own}`"
 
     def tried(self, own: str, letters: list[str]) -> Iterator[dict[str, int]]:
-        """Index numbers, the first positions first."""
         ranges = (range(MOST_POSITIONS if self.is_time(letter) else self.most(letter)) for letter in letters)
         for here, *numbers in itertools.islice(itertools.product(range(MOST_POSITIONS), *ranges), MOST_TRIALS):
             yield {own: here, **dict(zip(letters, numbers, strict=True))}
 
     def most(self, letter: str) -> int:
-        """How many numbers of an index are tried."""
         length = self.facts.length(letter)
         value = length.value if length is not None else None
         return min(int(value), MOST_POSITIONS) if value else 4

@@ -364,7 +364,6 @@ class _Continuing:
         return value if before == after else Value(op.View(value, before, after), join_labels(after), old.kind, old.span)
 
     def look_up(self, old: Value, view: op.View, axis: int, number: Value) -> Value:
-        """A table that is read at the numbers of positions."""
         inner = tuple(view.old[axis] if k == axis else label for k, label in enumerate(view.new))
         table = self.relabel(old, self.value(view.argument), view.old, inner)
         slots = [Slot((x,), number if x == inner[axis][0] else index(x)) for x in join_labels(inner)]

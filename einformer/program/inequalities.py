@@ -61,7 +61,6 @@ class Linear:
 
     @classmethod
     def of(cls, factors: Mapping[Monomial, Factor]) -> Linear:
-        """The sum of monomials with these factors."""
         return cls(frozenset([(monomial, _factor(factor)) for monomial, factor in factors.items() if factor]))
 
     @classmethod
@@ -111,7 +110,6 @@ class Linear:
         return factor if monomial == ONE and not more else None
 
     def atoms(self) -> Iterator[Atom]:
-        """Every atom, those inside others too."""
         for monomial, _ in self.terms:
             for atom, _ in monomial:
                 yield atom
@@ -119,11 +117,9 @@ class Linear:
                     yield from argument.atoms()
 
     def letters(self) -> frozenset[str]:
-        """The letters of the indices in it."""
         return _letters(self)
 
     def at(self, numbers: Mapping[str, Linear]) -> Linear:
-        """The same with numbers for letters."""
         return self if self.letters().isdisjoint(numbers) else _Replaced(numbers).value(self)
 
     def mapped(self, f: Callable[[Atom], Linear]) -> Linear:
@@ -251,7 +247,6 @@ class Inequality(NamedTuple):
         return 0
 
     def at(self, numbers: Mapping[str, Linear]) -> Inequality:
-        """The same with numbers for letters."""
         linear = self.linear.at(numbers)
         return self if linear is self.linear else Inequality(linear, self.strict)
 
@@ -398,7 +393,6 @@ class Facts:
         return self.known[case]
 
     def holding(self, cases: Cases) -> Cases:
-        """The cases that are not refuted."""
         return frozenset(case for case in cases if not self.refutes(case))
 
     def upper(self, linear: Linear, case: Conjunction) -> Iterator[tuple[list[Linear], list[Inequality]]]:
@@ -416,7 +410,6 @@ class Facts:
                 yield bounds, [inequality for inequality in remaining if not inequality.factor(_AIM)]
 
     def named(self, monomial: Monomial) -> bool:
-        """Is it made of sizes, scalars and tables alone?"""
         return all(atom.kind in ("size", "table") for atom, _ in monomial)
 
     # ---------------------------------------------------------------------------------------------------- numbers
@@ -474,7 +467,6 @@ class Facts:
         return simplified(atom, tuple([argument.mapped(self.number) for argument in atom.arguments]))
 
     def value(self, name: str) -> Value | None:
-        """The number that a size or a scalar is bound to, if it is."""
         if name not in self.bound:
             try:
                 self.bound[name] = self.legend.number(Name(name))

@@ -168,7 +168,6 @@ class _Keeping(Generic[Limit]):
     kept: dict[int, tuple[Entry[Limit], ...]] = field(default_factory=dict)
 
     def entries(self) -> tuple[Entry[Limit], ...]:
-        """The tensors that the model keeps, its inputs first."""
         self.follow(self.model)
         entries = self.of(self.model)
         return (*self.inputs(self.model), *entries)
@@ -216,7 +215,6 @@ class _Keeping(Generic[Limit]):
                 self.reach[anchor] = Reach("visible", farthest((self.reach[anchor].back, *(entry.back for entry in entries))))
 
     def version(self, body: Body, step: Step) -> str:
-        """The name under which a step is kept."""
         assert step.line.version is not None
         return step.line.version[0]
 
@@ -260,7 +258,6 @@ class _Keeping(Generic[Limit]):
             raise fail("E508", message, call.span, fix="both defined in one layer")
 
     def sums(self, body: Body, step: Step) -> Iterator[Entry[Limit]]:
-        """The running sums in an equation."""
         for number, value in enumerate(step.sums):
             name = self.version(body, step)
             if isinstance(step.line.value.operation, op.Recur):
@@ -272,7 +269,6 @@ class _Keeping(Generic[Limit]):
             yield Entry(path, kept, body.function.name, rest, rows, 0, "sum", self.one, sites, depth)
 
     def same(self, body: Body, line: Line) -> Entry[Limit]:
-        """A tensor that is the same at every step."""
         assert line.version is not None
         rows, (name, loops) = self.rows & set(line.value.axes), line.version
         whole = line.value.kind == "integer"

@@ -88,7 +88,6 @@ class Lowering:
     known: list[IndexNumbers] = field(default_factory=list)  # of the numbers of indices, once that is asked
 
     def lower_layer(self) -> Function:
-        """The layer: its inputs, its weights, its lines."""
         whole = self.wholes[self.layer.name].selecting
         lefts = [*self.layer.formals, *(q.left for q in equations(self.layer.body) if q.relation != "return")]
         stored = [weight for weight in self.layer.weights if weight.kind != "instance"]
@@ -184,7 +183,6 @@ class Lowering:
         return Value(recur, so_far.axes, "tensor", equation.span)
 
     def measure_back(self, equation: Equation, letter: str) -> int:
-        """How many positions back it reads itself, at most; 0 where a size is open that decides it."""
         axis = find_labels(equation.left).index((letter,))
         own = (e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == equation.left.name)
         backs = [_measure_back(self.numbers, e.slots[axis], letter) for e in own]

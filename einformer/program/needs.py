@@ -316,7 +316,6 @@ class Flows:
 
     @classmethod
     def of_spec(cls, spec: Spec, functions: Mapping[str, Function], legend: Legend) -> Flows:
-        """The flows of the functions of a specialised spec."""
         trained = {layer.name: frozenset(w.name for w in layer.weights if w.kind == "trained") for layer in spec.layers}
         turning = frozenset(turns.letter for function in functions.values() for turns in walk_loops(function.lines))
         return cls(functions, trained, legend, Facts(legend, "", letters=True), turning)
@@ -350,7 +349,6 @@ class Flows:
         return flows
 
     def place(self, value: Value) -> int:
-        """The number of a choice, a call, or another value."""
         return self.places.setdefault(value, len(self.places))
 
     def choose_by(self, choice: Choice, arguments: tuple[Linear, ...]) -> Atom:
@@ -411,7 +409,6 @@ class Flow:
     # --------------------------------------------------------------------------------------------------- supports
 
     def forward(self, body: Steps) -> None:
-        """Follow the supports of some steps."""
         for step in body:
             if isinstance(step, Repeat):
                 self.repeat(step)
@@ -422,7 +419,6 @@ class Flow:
                 self.compute(step)
 
     def compute(self, step: Step) -> None:
-        """Follow the supports of the values of a line."""
         for value in reversed(step.values):
             if not isinstance(value.operation, op.Input):
                 self.supports[value] = self.follow(value)
@@ -447,7 +443,6 @@ class Flow:
         return self.supports[value]
 
     def follow(self, value: Value) -> Support:
-        """The facts about a value, from those of its operands."""
         return replace(self.nothing(value), trained=self.trained(value))
 
     def trained(self, value: Value) -> bool:
@@ -503,7 +498,6 @@ class Flow:
         return both(nonzero, support.alive) if row.at_minus_infinity == 0 else nonzero
 
     def nonzero_of(self, factors: Iterable[Value]) -> Cases:
-        """Where a product is not zero."""
         return both(*(self.support(factor).nonzero for factor in factors))
 
     def branched(self, condition: Value, then: Value, otherwise: Value) -> Support:
@@ -553,7 +547,6 @@ class Flow:
         return e if UNKNOWN not in inside and letters <= self.loops else None
 
     def called(self, call: Value) -> Flow:
-        """The flow through the function that is called."""
         assert isinstance(call.operation, op.Call)
         return self.flows.of(call.operation.function, tuple(map(self.support, call.operation.arguments)))
 

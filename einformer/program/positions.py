@@ -110,7 +110,6 @@ class Support:
         return self if cases == ALWAYS else self.each(lambda own: both(own, cases))
 
     def at(self, numbers: Mapping[str, Linear]) -> Support:
-        """The same with numbers for letters."""
         return self.each(lambda cases: cases_at(cases, numbers), lambda position: position.at(numbers)) if numbers else self
 
     def where(self, cases: Cases) -> tuple[Read, ...]:
@@ -123,7 +122,6 @@ class Support:
         return Support(merged(self.reads, other.reads), *map(either, self.claims, other.claims))
 
     def letters(self) -> set[str]:
-        """The letters of all indices in it."""
         cases = (*self.claims, *(read.cases for read in self.reads))
         return set[str]().union(*map(letters_of, cases), *(read.position.letters() for read in self.reads))
 
@@ -187,11 +185,9 @@ class Analysis:
     known: dict[str, set[Value]] = field(default_factory=dict)  # formulas
 
     def is_time(self, letter: str) -> bool:
-        """Does an index run over positions?"""
         return axis_of(letter.partition("~")[0]) == self.time
 
     def model(self, name: str) -> Body:
-        """The body of a model whose inputs are given."""
         inputs = self.functions[name].inputs
         given = tuple(self.given() if self.time in line.value.axes else PLAIN for line in inputs)
         return self.body(name, given, tuple(() for _ in inputs))
@@ -299,7 +295,6 @@ class Body(Reader):
         self.state(line.value, State(support, numbers, anchor))
 
     def state(self, value: Value, state: State) -> None:
-        """Hold the facts about a value that has a name."""
         self.states[value], self.known[value] = state, state.numbers
 
     def anchor(self, line: Line, loops: Loops | None = None) -> Anchor:
@@ -483,7 +478,6 @@ class Body(Reader):
                 return PLAIN
 
     def constant(self, number: float | str) -> Support:
-        """A number, a size or a scalar."""
         value = self.facts.value(number) if isinstance(number, str) else number
         if value is None:
             return PLAIN

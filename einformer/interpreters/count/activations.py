@@ -163,7 +163,6 @@ class _SavedTensors:
             assert equation is not None
             self.store.saved[key] = Saved(value, what, self.path, layer, equation, contraction)
 
-    # What an operation itself computes.
     def new(self, value: op.Value, letters: Letters | None = None) -> SavedValue:
         need = self.needs.get(value, Need())
         letters = self.letters(value) if letters is None else letters

@@ -70,7 +70,6 @@ class Numbers(Sizes[int]):
         return cls(legend, shares=sharding.shares, own=find_own_letters(spec, name, legend, sharding))
 
     def size(self, axis: str) -> int:
-        """Returns the size of an axis. Raises EinformerError E601."""
         return self.legend.length(axis)
 
     def chosen(self, letter: str, count: Expression) -> int:

@@ -39,7 +39,6 @@ class TimeBound:
     count: int = 1
 
     def __str__(self) -> str:
-        """How long it takes at least, and why."""
         if self.limit == "compute":
             why = f"{self.flops:,} FLOPs at {self.rate * self.count / 1e12:g} TFLOP/s"
         else:

@@ -100,7 +100,6 @@ class Symbols(Sizes[sympy.Expr]):
             yield from inner.kinds(tuple(_split(turn, Case(condition, holds)) for turn in turns), numbers)
 
     def walk(self, region: Region, at: Span) -> sympy.Expr:
-        """Raises EinformerError E607."""
         message = "the number of pairs of positions that this mask allows has no formula: it is not a band around the diagonal"
         raise fail("E607", message, at, fix="bound sizes, whose pairs are counted one by one")
 

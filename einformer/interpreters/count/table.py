@@ -194,7 +194,6 @@ class Summary:
 
     @property
     def weights(self) -> int:
-        """The bytes of the parameters."""
         return self.parameters["total"] * self.precision.parameters
 
     def data(self) -> dict[str, Any]:

@@ -125,7 +125,6 @@ class Translator:
     # ---------------------------------------------------------------------------------------------------- expressions
 
     def matrix(self, e: Expression) -> Matrix:
-        """Translates e. Raises NoForm."""
         if not self.has_axes(e):
             return self.number(e)
         match e:
@@ -359,7 +358,6 @@ class Translator:
     # ------------------------------------------------------------------------------------------------------ operators
 
     def apply(self, e: Apply) -> Matrix:
-        """Translates a layer, an operator over letters, or a function of each number."""
         row, over = primitive(e.name, bool(e.indices)), tuple(index.letter for index in e.indices)
         if self.calls(e):
             return self.translate_call(e)
@@ -395,7 +393,6 @@ class Translator:
         return Matrix(LATEX.operator(e.name, below) + _join_arguments([m]), "" if whole else m.rows)
 
     def translate_call(self, e: Apply) -> Matrix:
-        """Translates a layer, which works on axes and carries labels along."""
         binding = self.scope.binding(e)
         assert binding is not None
         passed = self.passed[self.scope.layers[e.name].name]

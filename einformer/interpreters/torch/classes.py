@@ -68,7 +68,6 @@ class Blocks:
 
     @classmethod
     def of(cls, context: Context) -> Blocks:
-        """The instances that a layer calls, in the order of the text."""
         exist = turns_of(context.layer, context.legend)
         layers = {w.name: w.layer for w in context.layer.weights if exist.get(w.name) and context.layers[w.layer].weights}
         held: dict[str, tuple[list[Loop], ...]] = {}
@@ -297,7 +296,6 @@ class Class:
     # ------------------------------------------------------------------------------------------------------ class
 
     def lines(self) -> Iterator[str]:
-        """The lines of the class, or of the function where there are no weights."""
         forward = self.forward()
         if self.is_function:
             self.file.passed[self.layer.name] = ("config",) * uses("\n".join(forward), "config")
@@ -349,7 +347,6 @@ class Class:
             yield f"{indent}@jaxtyped(typechecker=beartype)"
 
     def write_docstring(self) -> Iterator[str]:
-        """The docstring: the layer, its inputs and output, and its sources."""
         what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
         first, *more = re.split(r"(?<=[a-z])(?=[A-Z][A-Za-z])", self.layer.name)  # but in ViT
         words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
@@ -461,7 +458,6 @@ class Class:
         return self.file.spell(letter) if self.is_function or several else f"{{self.config.{axis.size.name}}}"
 
     def forward(self) -> list[str]:
-        """The lines of the forward: its head, then each equation."""
         functions = self.file.functions
         self.emitter = self.emitting(functions[self.layer.name], functions, self.context, self)
         self.body = list(self.emitter.body())

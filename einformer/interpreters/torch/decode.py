@@ -85,7 +85,6 @@ class CachedFile(EmittedFile):
         yield TEXT.rstrip()
 
     def write_table(self) -> Iterator[str]:
-        """The kept tensors, by path: `KEPT`."""
         backs_of_patterns: dict[str, dict[tuple[str, ...], int | None]] = {}
         for entry in self.kept:
             turns = tuple(re.findall(r"blocks\.(\d+)", entry.full_path))
@@ -320,7 +319,6 @@ class CachedClass(Class):
         self.context.named, self.context.rows = True, file.rows
 
     def write_signature(self) -> str:
-        """With the cache, and the path of the layer in it."""
         inputs, _, output = super().write_signature().rpartition(") -> ")
         more = ", cache: Cache" * (self.layer.name in self.file.counting)
         more += ", path: str" * (self.layer.name in self.file.keeping and not self.is_model)
@@ -334,7 +332,6 @@ class CachedClass(Class):
         return written
 
     def forward(self) -> list[str]:
-        """The lines of the forward, those that read the cache first."""
         letters, visible = self.file.letters, f"{self.time}'"
         if any(visible in value.axes for value in walk_values(self.file.functions[self.layer.name])) and visible not in letters:
             letters[visible] = find_unused(letters, string.ascii_lowercase, self.time)
@@ -348,7 +345,6 @@ class CachedClass(Class):
     # ------------------------------------------------------------------------------------------------------- the head
 
     def heads(self) -> Iterator[str]:
-        """The lines that must stand at the head of a forward."""
         wanted, time, numbered = self.context.wanted, self.time, self.emitter.name_numbers
         names = [(self.emitter.name(line), line.labels) for line in self.inputs]
         timed = [(name, labels.index((time,))) for name, labels in names if (time,) in labels]

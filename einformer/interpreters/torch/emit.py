@@ -409,7 +409,6 @@ class Emitter:
         return Fragment(f"torch.where({align(condition, dims)}, {one}, {other})", dims, kind)
 
     def code_branch(self, arm: Value, condition: Fragment, holds: bool, wanted: Dims | None) -> Fragment:
-        """The value of a `where` where its condition holds, or where it does not."""
         around, self.context.guards = self.context.guards, (*self.context.guards, Guard(condition, holds))
         code = self.code(arm, wanted)
         self.context.guards = around

@@ -173,7 +173,6 @@ class Peak:
 
     @property
     def bytes(self) -> int:
-        """The most at once."""
         return max(self.forward, self.backward, self.update)
 
 
@@ -404,7 +403,6 @@ class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def see(self, tensor: Tensor) -> None:
-        """Counts a storage until it is freed."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key not in self.known:

@@ -53,7 +53,6 @@ class Recipe:
     written: dict[tuple[str, Plan, Style], str] = field(default_factory=dict, compare=False, repr=False)  # files of the model
 
     def source(self) -> str:
-        """The file of PyTorch."""
         return self._write_once("whole", lambda: write_source(self.spec, self.name, self.legend, self.plan, self.style))
 
     def cached_source(self) -> str:

@@ -329,7 +329,6 @@ class EmittedFile:
         return iter(())
 
     def doc(self) -> Iterator[str]:
-        """The docstring of the file: its model, and how to read its names."""
         yield f'"""{escape_prose(re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title) or self.name)}'
         yield ""
         order = ", in the order in which they lie" if self.plan.fast else ""
