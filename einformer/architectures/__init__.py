@@ -6,7 +6,8 @@ import functools
 import pathlib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from einformer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

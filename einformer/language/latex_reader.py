@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, NoReturn
 
@@ -33,6 +32,7 @@ from einformer.language.tokens import (
     Token,
     is_latex,
 )
+from einformer.records import dataclass, field
 
 # ----------------------------------------------------------------------------------------------------------- the marks of TeX
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+from einformer.records import dataclass
 
 Keeps = Literal["input", "output", "both", "mask", "nothing"]
 

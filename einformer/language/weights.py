@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of, calls
@@ -13,6 +12,7 @@ from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Layer, Loop, Spec, Statement, Weight
 from einformer.language.walk import children
+from einformer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

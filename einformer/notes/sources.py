@@ -6,7 +6,8 @@ import functools
 import pathlib
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from einformer.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
@@ -18,6 +17,7 @@ from einformer.language.tree import Name
 from einformer.program import operations as op
 from einformer.program.operations import Value, replace_operands
 from einformer.program.terms import MINUS, Values
+from einformer.records import dataclass, replace
 
 Mask = tuple[Value, bool]  # a condition, and whether it must hold
 

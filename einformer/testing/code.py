@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from einformer.errors import fail
+from einformer.records import dataclass, replace
 from einformer.testing.guess import COMPILED, Parameter, guess
 from einformer.testing.mapping import Given, MappedParameter, Shape, assign_arguments, list_parameters, read_entries
 from einformer.testing.subject import Subject
