@@ -613,7 +613,7 @@ class Derived:
     """
 
     held: tuple[Held, ...]
-    done: tuple[Done, ...]
+    done: Callable[[], tuple[Done, ...]]
     facts: Facts
     gradients: Callable[[Legend], Gradients]  # turn by turn
     attended: Callable[[], frozenset[Value]]  # what kernels of attention compute, in the plan `fast`
@@ -622,7 +622,7 @@ class Derived:
     logits: tuple[str, ...] = ()
 
     def list_done(self, plan: str) -> Iterator[Done]:
-        return (done for done in self.done if done.fast in (None, plan == "fast"))
+        return (done for done in self.done() if done.fast in (None, plan == "fast"))
 
 
 @cache_by_tree
@@ -630,12 +630,16 @@ def derive(spec: Spec, name: str) -> Derived:
     """Derives the weights and the work of the layer or model `name` of a checked spec, with its optional weights."""
     work = build_work(spec, name)
     visits = tuple(work.walk(work.whole(name)))
-    routings = {name: dict.fromkeys(of.find_paired(), of) for name, of in find_routings(work.flows).items()}
-    done = tuple(done for visit in visits for done in _list_done(visit, work, routings.get(visit.flow.function.name, {})))
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
     logits = letters if vocabulary in map(axis_of, letters) else ()
     held, gradients = tuple(_hold(work, name, visits)), functools.partial(work.find_gradients, any)
-    return Derived(held, done, work.flows.facts, gradients, functools.cache(work.list_attended), work.time, vocabulary, logits)
+    done, attended = functools.cache(lambda: _list_all_done(visits, work)), functools.cache(work.list_attended)
+    return Derived(held, done, work.flows.facts, gradients, attended, work.time, vocabulary, logits)
+
+
+def _list_all_done(visits: Iterable[Visit], work: Work) -> tuple[Done, ...]:
+    routings = {name: dict.fromkeys(of.find_paired(), of) for name, of in find_routings(work.flows).items()}
+    return tuple(done for visit in visits for done in _list_done(visit, work, routings.get(visit.flow.function.name, {})))
 
 
 # A line, once for each of the branches on layer numbers in it.
