@@ -164,8 +164,8 @@ class _Keeping(Generic[Limit]):
     steady: Mapping[str, Sequence[Line]]
     used: set[Anchor] = field(default_factory=set)
     reach: dict[Anchor, Reach[Limit]] = field(default_factory=dict)
-    followed: set[int] = field(default_factory=set)
-    kept: dict[int, tuple[Entry[Limit], ...]] = field(default_factory=dict)
+    followed: set[Body] = field(default_factory=set)
+    kept: dict[Body, tuple[Entry[Limit], ...]] = field(default_factory=dict)
 
     def entries(self) -> tuple[Entry[Limit], ...]:
         self.follow(self.model)
@@ -174,9 +174,9 @@ class _Keeping(Generic[Limit]):
 
     def follow(self, body: Body) -> None:
         """What a body and its callees read. What a layer gives over s and s' is read by those who call it."""
-        if id(body) in self.followed:
+        if body in self.followed:
             return
-        self.followed.add(id(body))
+        self.followed.add(body)
         for step in body.steps:
             self.reads(body, step.reads if step.anchor is not None else ())
             for call in step.calls:
@@ -191,7 +191,7 @@ class _Keeping(Generic[Limit]):
 
     def of(self, body: Body) -> tuple[Entry[Limit], ...]:
         """The tensors that a body and its callees keep, by paths in it."""
-        if id(body) not in self.kept:
+        if body not in self.kept:
             below = [[*self.called(body, step), *self.sums(body, step)] for step in body.steps]
             self.widen(body)
             passed = [(anchor, anchor.loops) for anchor in body.anchors.values() if anchor.loops is not None]
@@ -201,9 +201,9 @@ class _Keeping(Generic[Limit]):
                 if step.anchor in self.reach:
                     entries.append(self.entry(body, step.anchor, self.version(body, step), step.path, step.loops))
             entries += (self.same(body, line) for line in self.steady.get(body.function.name, ()))
-            self.kept[id(body)] = tuple(entries)
+            self.kept[body] = tuple(entries)
             self.one_version(body)
-        return self.kept[id(body)]
+        return self.kept[body]
 
     def widen(self, body: Body) -> None:
         """What a body gives at s' runs over as many positions as the layers see that it calls: it sees as many itself."""
