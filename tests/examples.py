@@ -35,7 +35,7 @@ def make_page(name: str) -> str:
 
 
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence) *$", re.DOTALL | re.MULTILINE)
-_FILE = re.compile(r"# (\w+\.ein):")
+_FILE = re.compile(r"[#%] (\w+\.(?:ein|tex)):")
 _CODE = re.compile(r"# (E\d{3})$")
 _BLOCK = re.compile(r"^(?:axes\b.*|scalars\b.*|layer\b.*|model\b.*)\n(?:(?: .*)?\n)*", re.MULTILINE)
 _MARK = "  # frame"
@@ -55,7 +55,7 @@ class Example:
 
     @property
     def file(self) -> str:
-        """The name that the first line of a whole text gives it, `# head.ein: …`."""
+        """The name that the first line of a whole text gives it, `# head.ein: …` or `% note.tex: …`."""
         title = _FILE.match(self.text)
         return title[1] if title else ""
 
