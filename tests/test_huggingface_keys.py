@@ -299,6 +299,14 @@ def test_the_same_key_in_two_objects_is_no_slip() -> None:
     assert [found.places[path].start for path in ("a.x", "b.x", "x", "c.a.x")] == [7, 23, 43, 63]
 
 
+@pytest.mark.parametrize("value", [-1, 1.5, "x", None, [], 10**20], ids=repr)
+def test_a_wrong_key_that_chooses_the_equations_is_one_finding(value: object) -> None:
+    """Which values the other keys may have depends on it."""
+    with pytest.raises(EinformerError) as error:
+        einformer.from_huggingface(config_of("gemma4_large") | {"hidden_size_per_layer_input": value})
+    assert [finding.code for finding in error.value.findings] == ["E614"]
+
+
 def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """A hundred megabytes, of which no block was ever written."""
     with (tmp_path / "config.json").open("wb") as file:

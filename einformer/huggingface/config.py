@@ -91,6 +91,8 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
     path = _name_family(config, plain)
     table = family(path)
     readings = list(_read_keys(config, table))
+    if unread := list(_find_wrong_values(config, [reading for reading in readings if reading.key.key in plain.choosing])):
+        raise EinformerError(unread)  # what the other keys may be is not known
     if findings := [
         *_find_unknown_keys(config, table),
         *_find_wrong_values(config, readings),

@@ -71,6 +71,11 @@ class Family:
     tensors: Tensors
 
     @property
+    def choosing(self) -> set[str]:
+        """The keys that select variants."""
+        return {key for when in self.variants.values() for key in when}
+
+    @property
     def known(self) -> list[str]:
         return ["model_type", *(key.key for key in self.keys), *self.fixed, *self.lists, *self.ignored]
 
