@@ -318,22 +318,26 @@ def negated(inequality: Inequality) -> Inequality:
     return Inequality(inequality.linear * -1, not inequality.strict)
 
 
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {**NUMERIC, "^": pow, "/": lambda x: 1 / x}
+
+
 def evaluate(linear: Linear, numbers: Mapping[str, Any], legend: Legend | None = None) -> tuple[Any, int]:
     """A number at these numbers of letters, times a number that makes its factors whole, and that: so that floors are exact.
 
     The numbers may be arrays of NumPy. Raises KeyError where something else decides.
     """
-    whole = math.lcm(*(factor.denominator for _, factor in linear.terms))
-    terms = (
-        math.prod((_evaluate_atom(atom, numbers, legend) ** power for atom, power in monomial), start=int(factor * whole))
-        for monomial, factor in linear.terms
-    )
-    return sum(terms), whole
+    whole, total = math.lcm(*[factor.denominator for _, factor in linear.terms]), 0
+    for monomial, factor in linear.terms:
+        term: Any = int(factor * whole)
+        for atom, power in monomial:
+            term = term * (numbers[atom.name] if atom.kind == "index" else _evaluate_atom(atom, numbers, legend)) ** power
+        total = total + term
+    return total, whole
 
 
 def _evaluate_atom(atom: Atom, numbers: Mapping[str, Any], legend: Legend | None) -> Any:
-    if atom.kind == "index" or atom == INFINITE:
-        return numbers[atom.name] if atom.kind == "index" else math.inf
+    if atom == INFINITE:
+        return math.inf
     values = [evaluate(argument, numbers, legend) for argument in atom.arguments]
     if atom.name == "floor":
         ((value, whole),) = values
@@ -343,7 +347,7 @@ def _evaluate_atom(atom: Atom, numbers: Mapping[str, Any], legend: Legend | None
         if atom.kind == "table" and legend is not None:
             return float(legend.element(legend.scalars[atom.name], [*map(int, arguments)]))
         try:
-            return float({**NUMERIC, "^": pow, "/": lambda x: 1 / x}[atom.name](*arguments))
+            return float(_FUNCTIONS[atom.name](*arguments))
         except (ValueError, OverflowError, ZeroDivisionError):
             return math.nan  # in another case than that for which it is written
 
