@@ -29,6 +29,16 @@ LINES = {
     "weights of attention changed by <-": "MODEL | MASK | SCORES | w_bss' <- w_bss' / 2 | READ",
     "a mask by heads": "MODEL | weights Q_ade, O_aed | q_bsae = z_bsd Q_ade | m_ss'a = where(s - υ_a < s' <= s, 0, -inf) | "
     "w_bss'a = Sm_s'(q_bsae q_bs'ae + m_ss'a) | y_bsae = w_bss'a q_bs'ae | return y_bsae O_aed",
+    "a mask that data decide": "MODEL | m_bss' = where(z_bsd z_bs'd > 3 and s' <= s, 0, -inf) | "
+    "w_bss' = Sm_s'(z_bsd z_bs'd + m_bss') | READ",
+    "a mask of a layer that data decide": "layer Mask(z_sd) -> m_ss': | return where(z_sd z_s'd > 3 and s' <= s, 0, -inf) | "
+    "layer Mix(z_sd, m_ss') -> z_sd: | w_ss' = Sm_s'(z_sd z_s'd - m_ss') | return w_ss' z_s'd | "
+    "MODEL | return Mix(z_bsd, -Mask(z_bsd))",
+    "a mask that data decide in a turn": "MODEL | m_bss' = where(s' <= s, 0 (sum_d z_bsd), -inf) | for l < 3: | "
+    "  w_bss' = Sm_s'(z_bsd z_bs'd + m_bss') |   z_bsd <- z_bsd / 2 + w_bss' z_bs'd | "
+    "  m_bss' <- where(z_bsd z_bs'd > 3, m_bss', -inf) | return z_bsd",
+    "keys of which data choose by a logarithm": "model Main(x_bs) -> y_bsd causal in s: | weights E_vd | z_bsd = E_{x_bs d} | "
+    "w_bss' = Sm_s'(log(where(x_bs' < 3, 2, 0)) + where(s' <= s, 0, -inf)) | READ",
     "a mask by layers": "MODEL | for l < 3: |   m_ss' = where(s - ν_l < s' <= s, 0, -inf) |   SCORES | "
     "  z_bsd <- w_bss' z_bs'd | return z_bsd",
     "a mask changed in a loop": "MODEL | MASK | for l < 3: |   SCORES |   m_ss' <- m_ss' - (s - s') / 3 | "

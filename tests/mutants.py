@@ -427,6 +427,26 @@ MUTANTS = (
         "softmax.py::test_a_softmax_over_nothing_is_zero[memories that come later-fast]",
     ),
     _mutant(
+        "data hide nothing of what a mask leaves", "program/softmax.py",
+        '"data" in choice and "infinite" in among', "False",
+        "interpreters.py::test_each_form_alone[distinct-a mask that data decide]",
+    ),
+    _mutant(
+        "what a layer is given hides nothing", "program/softmax.py",
+        "                add(line.value, argument)\n", "                add(line.value)\n",
+        "interpreters.py::test_each_form_alone[distinct-a mask of a layer that data decide]",
+    ),
+    _mutant(
+        "what a turn leaves hides nothing", "program/softmax.py",
+        "[part.before, part.last]", "[part.before]",
+        "interpreters.py::test_each_form_alone[distinct-a mask that data decide in a turn]",
+    ),
+    _mutant(
+        "a logarithm of zero hides nothing", "program/softmax.py",
+        'row.at_zero == -math.inf and "data" in found', "False",
+        "interpreters.py::test_each_form_alone[distinct-keys of which data choose by a logarithm]",
+    ),
+    _mutant(
         "every window is causal only", "program/terms.py",
         'if any(term.number > 0 and self.infinite(term) for term in value):', 'if len(value) > 2:',
         "torch.py::test_values_are_the_references[mistral-fast]",

@@ -23,6 +23,7 @@ ORDERS = {  # how often, in percent
     "queries changed after the scores": 15,
     "weights of attention changed by <-": 12,
     "a mask by heads": 60,
+    "a mask that data decide": 20,
     "a mask by layers": 50,
     "keys chosen by top": 12,
     "keys chosen by top beside a sink": 12,

@@ -675,6 +675,8 @@ class _Body:
         scores += self.mask(here, there, heads) if mask is None else mask
         scores += self.distance(here, there)
         weigh = self.random.choice([self.weighed, self.weighed_at_once, self.weighed_with_sink, self.weighed_by_hand])
+        if weigh in (self.weighed, self.weighed_at_once) and self.file.does("a mask that data decide"):
+            scores = f"where(max_{key} {self.read(keys, {here: there})} > 1, {scores}, -inf)"
         right = weigh((*base, there, *heads), scores, there, self.read(values, {here: there}))
         self.change(query, "queries changed after the scores")
         self.define((*base, out, *heads), right)

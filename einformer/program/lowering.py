@@ -33,7 +33,7 @@ from einformer.program.operations import (
     map_values,
     unite_axes,
 )
-from einformer.program.softmax import is_weighed
+from einformer.program.softmax import find_blind, is_weighed
 from einformer.records import dataclass, field, replace
 
 
@@ -48,14 +48,18 @@ def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, F
 
     Without `run`, facts of slots and softmaxes that decide only how it runs are not proved.
     """
-    return {name: body.lower_layer() for name, body in list_bodies(spec, legend, run).items()}
+    functions = {name: body.lower_layer() for name, body in list_bodies(spec, legend, run).items()}
+    blind = find_blind(functions, legend, find_time(spec)) if run else frozenset[Span]()
+    if not blind:
+        return functions
+    return {name: body.lower_layer() for name, body in list_bodies(spec, legend, run, blind).items()}
 
 
-def list_bodies(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Lowering]:
-    """The layers of a spec, each as it is lowered."""
+def list_bodies(spec: Spec, legend: Legend, run: bool = True, blind: frozenset[Span] = frozenset()) -> dict[str, Lowering]:
+    """The layers of a spec, each as it is lowered; of the softmaxes over positions some may be `blind`."""
     layers, time, wholes = {layer.name: layer for layer in spec.layers}, find_time(spec), dict[str, Whole]()
     wholes |= {layer.name: Whole(layer, layers, legend, wholes) for layer in spec.layers}
-    return {layer.name: Lowering(layer, layers, legend, time, wholes, run) for layer in spec.layers}
+    return {layer.name: Lowering(layer, layers, legend, time, wholes, run, blind) for layer in spec.layers}
 
 
 def find_time(spec: Spec) -> str:
@@ -76,6 +80,7 @@ class Lowering:
     time: str
     wholes: Mapping[str, Whole] = field(default_factory=dict)
     run: bool = True
+    blind: frozenset[Span] = frozenset()
     names: dict[str, Line] = field(default_factory=dict)
     weights: dict[str, Line] = field(default_factory=dict)
     scalars: dict[str, Line] = field(default_factory=dict)
@@ -349,8 +354,15 @@ class Lowering:
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
         kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
-        weighs = e.name != "Sm" or not self.run or is_weighed(value, letters, self.legend, self.time)
+        weighs = e.name != "Sm" or not self.run or self.is_weighed(e, value)
         return Value(op.Reduce(e.name, letters, value, numbers, weighs), axes, kind if kind != "integer" else "number", e.span)
+
+    def is_weighed(self, e: Apply, value: Value) -> bool:
+        """Is something of the argument of a softmax surely finite?"""
+        letters = tuple(index.letter for index in e.indices)
+        if any(axis_of(letter) == self.time != letter for letter in letters):
+            return e.span not in self.blind
+        return is_weighed(value, letters, self.legend)
 
     def list_factors(self, e: Expression) -> Iterable[Value]:
         """The factors of a sum; the denominator as one over it."""

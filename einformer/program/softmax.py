@@ -1,31 +1,31 @@
 """Says whether a softmax has something to weigh everywhere: where all of its argument is -inf it is zero (R12).
 
-The check proves it for the positions of a causal model (E502). Elsewhere numbers, weights and sums of products are finite, and
-all masks must hold at one place for certain: at the index of the query, or at zero; or one mask takes the largest.
+For the positions of a causal model the check proves it of masks that positions decide (E502); what data decide is followed
+through the program. Elsewhere numbers, weights and sums of products are finite, and all masks must hold at one place for
+certain: at the index of the query, or at zero; or one mask takes the largest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from einformer.errors import EinformerError
+from einformer.errors import EinformerError, Span
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, primitive
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.program import operations as op
-from einformer.program.operations import Value, replace_operands
+from einformer.program.operations import Function, Value, replace_operands
+from einformer.program.rewrite import walk_calls, walk_loops, walk_values
 from einformer.program.terms import MINUS, Values
 from einformer.records import dataclass, replace
 
 Mask = tuple[Value, bool]  # a condition, and whether it must hold
 
 
-def is_weighed(argument: Value, letters: Collection[str], legend: Legend, time: str) -> bool:
+def is_weighed(argument: Value, letters: Collection[str], legend: Legend) -> bool:
     """Is something of the argument of a softmax over these letters finite, whatever the numbers of the other indices?"""
-    if any(axis_of(letter) == time != letter for letter in letters):
-        return True
     values = Values(legend)
     masks = _Argument(values).masks(argument)
     if not masks:
@@ -135,3 +135,100 @@ def _do_hold(masks: list[Mask], letters: Collection[str], place: Value, values: 
         return replace(value, operation=replace_operands(value.operation, at), axes=axes) if inside else value
 
     return all(not values.facts(at(condition), holds) for condition, holds in masks)
+
+
+# ------------------------------------------------------------------------------------------------ positions that data hide
+
+Facts = frozenset[str]
+NOTHING: Facts = frozenset()
+GIVEN = frozenset({"data", "given"})  # of what is given from outside: of no formula, so that it may be infinite anywhere
+
+
+def find_blind(functions: Mapping[str, Function], legend: Legend, time: str) -> frozenset[Span]:
+    """The softmaxes over positions of which data may hide all.
+
+    Of a value is known whether it may be `infinite`, whether it hangs on `data`, and whether these decide where (`hidden`).
+    """
+    if not time:
+        return frozenset()
+    called = {call.function for function in functions.values() for call in walk_calls(function)}
+    facts = {line.value: GIVEN for f in functions.values() if f.name not in called for line in f.inputs}
+    finite, before = _Argument(Values(legend)).is_finite, -1
+    while before != (before := sum(map(len, facts.values()))):
+        for function in functions.values():
+            _follow(function, functions, facts, finite)
+    over = (value for function in functions.values() for value in walk_values(function))
+    return frozenset(value.span for value in over if _is_blind(value.operation, facts, time))
+
+
+def _is_blind(operation: op.Operation, facts: Mapping[Value, Facts], time: str) -> bool:
+    match operation:
+        case op.Reduce("Sm", letters, argument) if any(axis_of(letter) == time != letter for letter in letters):
+            return not facts.get(argument, NOTHING).isdisjoint({"hidden", "given"})
+        case _:
+            return False
+
+
+def _follow(
+    function: Function,
+    functions: Mapping[str, Function],
+    facts: dict[Value, Facts],
+    finite: Callable[[float | str], bool],
+) -> None:
+    """Adds to the facts those of all values of a function, of the turns of its loops, and of the inputs of what it calls."""
+
+    def add(value: Value, *others: Value) -> None:
+        facts[value] = facts.get(value, NOTHING).union(*(facts.get(other, NOTHING) for other in others))
+
+    for value in walk_values(function):
+        operation = value.operation
+        if isinstance(operation, op.Call):
+            callee = functions[operation.function]
+            for line, argument in zip(callee.inputs, operation.arguments, strict=True):
+                add(line.value, argument)
+            add(value, callee.output.value)
+        elif isinstance(operation, op.Recur):
+            add(operation.so_far, operation.step)
+            add(value, operation.step)
+        else:
+            facts[value] = facts.get(value, NOTHING) | _facts_of(value, facts, finite)
+    for turns in walk_loops(function.lines):
+        for part in turns.carried:
+            found = [part.last] if part.before is None else [part.before, part.last]
+            add(part.within, *found)
+            add(part.after, *found)
+
+
+def _facts_of(value: Value, facts: Mapping[Value, Facts], finite: Callable[[float | str], bool]) -> Facts:
+    """What follows for a value from its operands."""
+
+    def of(*values: Value) -> Facts:
+        return NOTHING.union(*(facts.get(value, NOTHING) for value in values))
+
+    def chosen(choice: Facts, among: Facts) -> Facts:
+        hides = "data" in choice and "infinite" in among
+        return among | (choice & {"data"}) | ({"hidden"} if hides else NOTHING)
+
+    row = op.find_row(value.operation)
+    match value.operation:
+        case op.StoredWeight():
+            return frozenset({"data"})
+        case op.Constant(number):
+            return NOTHING if finite(number) else frozenset({"infinite"})
+        case op.Table():
+            return frozenset({"infinite"})
+        case op.Map("where", (condition, *arms)):
+            return chosen(of(condition), of(*arms))
+        case op.Gather(argument, slots):
+            return chosen(of(*(slot.number for slot in slots)), of(argument))
+        case op.Map("+" | "Dr", inner):
+            return of(*inner)
+        case op.View(argument) | op.Spread(argument):
+            return of(argument)
+        case op.Map() | op.Reduce() | op.Einsum():
+            found = of(*value.operands) - {"given"}
+            if row is not None and (row.condition or row.name == "Sm"):
+                return found & {"data"}
+            return found | {"hidden"} if row is not None and row.at_zero == -math.inf and "data" in found else found
+        case _:
+            return NOTHING
