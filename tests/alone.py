@@ -38,7 +38,7 @@ LINES = {
     "  w_bss' = Sm_s'(z_bsd z_bs'd + m_bss') |   z_bsd <- z_bsd / 2 + w_bss' z_bs'd | "
     "  m_bss' <- where(z_bsd z_bs'd > 3, m_bss', -inf) | return z_bsd",
     "keys of which data choose by a logarithm": "model Main(x_bs) -> y_bsd causal in s: | weights E_vd | z_bsd = E_{x_bs d} | "
-    "w_bss' = Sm_s'(log(where(x_bs' < 3, 2, 0)) + where(s' <= s, 0, -inf)) | READ",
+    "w_bss' = Sm_s'(log(relu(3 - x_bs')) + where(s' <= s, 0, -inf)) | READ",
     "a mask by layers": "MODEL | for l < 3: |   m_ss' = where(s - ν_l < s' <= s, 0, -inf) |   SCORES | "
     "  z_bsd <- w_bss' z_bs'd | return z_bsd",
     "a mask changed in a loop": "MODEL | MASK | for l < 3: |   SCORES |   m_ss' <- m_ss' - (s - s') / 3 | "
