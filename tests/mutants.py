@@ -232,6 +232,26 @@ MUTANTS = (
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a root of a distance]",
     ),
     _mutant(
+        "a denominator is not read", "program/positions.py",
+        "merged(top.where(nonzero), bottom.where(nonzero))", "top.where(nonzero)",
+        "causality.py::test_the_next_position_is_refused_wherever_it_is_read[in a denominator]",
+    ),
+    _mutant(
+        "an exponent is not read", "program/positions.py",
+        "reads, wild = merged(below.reads, above.reads), either", "reads, wild = below.reads, either",
+        "causality.py::test_the_next_position_is_refused_wherever_it_is_read[in an exponent]",
+    ),
+    _mutant(
+        "what a layer is given is read at its own position", "program/positions.py",
+        "self.analysis.needs(supports[k].reads, self.time, argument.span)", "pass",
+        "causality.py::test_the_next_position_is_refused_wherever_it_is_read[in what a layer is given]",
+    ),
+    _mutant(
+        "what is not a number beside infinity is infinite", "program/positions.py",
+        "either(both(first.under, second.under), undefined)", "both(first.under, second.under)",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a minimum over what is not a number beside infinity]",
+    ),
+    _mutant(
         "data do not cancel", "program/positions.py",
         "case op.Map(\"+\", terms) if self.are_apart(terms):", "case op.Map(\"+\", terms):",
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[data less themselves]",

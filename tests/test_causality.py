@@ -83,11 +83,23 @@ COUNTS_THE_FUTURE = {
     "zeros in a softmax that is masked": ["w_ss' = where(s' <= s, Sm_s'(where(s' <= s, x_s', 0)), 0)", "return w_ss' x_s'"],
     "minus infinity in min": ["return max(min_s' where(s' <= s, x_s', -inf), -9)"],
 }
-MASKED = ["layer Masked(q_s, k_ss') -> y_s:", "return q_s lse_s' k_ss'"]
+READS_THE_NEXT = {  # of which a prefix has no value
+    "in a denominator": ["return x_s / (2 + tanh(x_{(s + 1)}))"],
+    "in an exponent": ["return 2^x_{(s + 1)}"],
+    "in a divisor": ["return x_s mod (2 + tanh(x_{(s + 1)}))"],
+    "in a comparison": ["return where(x_s < x_{(s + 1)}, 1, x_s)"],
+    "in a slot": ["n_s = s - floor(1 + tanh(x_{(s + 1)}))", "return x_s + x_{n_s}"],
+    "in what a layer is given": ["return Twice(x_{(s + 1)})"],
+}
+LAYERS = {
+    "Masked": ["layer Masked(q_s, k_ss') -> y_s:", "return q_s lse_s' k_ss'"],
+    "Twice": ["layer Twice(q_s) -> y_s:", "return 2 q_s"],
+}
 
 
 def lines(head: str, body: list[str]) -> list[str]:
-    return [*(MASKED if "Masked" in "".join(body) else []), head, *body]
+    called = (line for name, layer in LAYERS.items() if name in "".join(body) for line in layer)
+    return [*called, head, *body]
 
 
 def leaks(body: list[str]) -> bool:
@@ -117,6 +129,11 @@ def test_what_is_causal_is_accepted(body: list[str]) -> None:
 @pytest.mark.parametrize(("code", "body"), READS_THE_FUTURE.values(), ids=list(READS_THE_FUTURE))
 def test_what_reads_the_future_is_refused(code: str, body: list[str]) -> None:
     assert code in codes(body)
+
+
+@pytest.mark.parametrize("body", READS_THE_NEXT.values(), ids=list(READS_THE_NEXT))
+def test_the_next_position_is_refused_wherever_it_is_read(body: list[str]) -> None:
+    assert codes(body) == {"E501"}
 
 
 @pytest.mark.parametrize("body", COUNTS_THE_FUTURE.values(), ids=list(COUNTS_THE_FUTURE))

@@ -126,6 +126,10 @@ LEAKS = {
         "v_ss' = max(-max(u_ss', 0), 0)",
         "return sum_s' where(s' <= s, x_s', 0) v_ss'",
     ],
+    "a minimum over what is not a number beside infinity": [
+        "u_ss' = where(s' <= s, x_s', inf) - where(s' <= s, 0, inf)",
+        "return min_s' max(u_ss', where(s' <= s, x_s', inf))",
+    ],
     "infinity less infinity, compared": ["m_ss' = where(s' <= s, 0, inf)", "return sum_s' where(m_ss' - m_ss' < 1, 0, x_s')"],
     "zero times infinity, compared": ["m_ss' = where(s' <= s, 0, inf)", "return sum_s' where(0 m_ss' < 1, 0, x_s')"],
     "a root of a distance, compared": ["return sum_s' where(sqrt(s - s') >= 0, 0, x_s')"],
