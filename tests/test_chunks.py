@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
 from einformer.objects import Model
+from tests.few import few
 from tests.oracles.ranks import list_gradients
 from tests.small import PLANS, built, error, weights
 
@@ -54,6 +55,12 @@ CHUNKED = {
     "factors around": (f"a_bsg {PAST} + k_bsgn v_bsgu", "return q_bsgn h_bsgnu exp(a_bsg) / sqrt(N)"),
     "beside others": (f"a_bsg {PAST} + k_bsgn v_bsgu", "return v_bsgu + tanh(q_bsgn h_bsgnu) R_g"),
 }
+# One of each kind of what stays, of what is added, and of the sum that reads it.
+FEW = {
+    "all stays", "it changes its sign", "nothing stays at some positions", "another part of each value stays",
+    "a key without a value", "what was there before", "the delta rule", "it is read by another key",
+    "it is read twice by one key", "a prime in the sum", "factors around",
+}  # fmt: skip
 STEPS = {
     "two products are added": (f"a_bsg {PAST} + k_bsgn v_bsgu + p_bsgn v_bsgu", READ, "more than one product"),
     "it is read by two keys": (
@@ -124,7 +131,7 @@ def assert_alike(model: Model) -> None:
     assert all(error(slopes[1][name], slope) < 1e-11 for name, slope in slopes[0].items())
 
 
-@pytest.mark.parametrize("name", CHUNKED)
+@pytest.mark.parametrize("name", few(CHUNKED, FEW))
 def test_a_linear_recurrence_runs_by_chunks(name: str) -> None:
     model = write(*CHUNKED[name])
     assert "for step in" not in model.source()

@@ -15,6 +15,7 @@ import pytest
 
 import einformer
 from einformer.objects import Model
+from tests.few import few
 from tests.refusals import findings_of
 
 AXES = "axes\n  b: B\n  s: S\n  d: D\n"
@@ -68,7 +69,7 @@ def attention(equations: int) -> str:
     return "\n".join([AXES, "model M(z_bsd) -> z_bsd causal in s:", *lines, "  return z_bsd"])
 
 
-@pytest.mark.parametrize("write", [body, layers, attention])
+@pytest.mark.parametrize("write", few([body, layers, attention], {body, layers}))
 def test_twice_the_equations_cost_at_most_a_tenth_more_than_twice(write: Callable[[int], str]) -> None:
     once, twice = write(40), write(80)
     assert not findings_of(twice)

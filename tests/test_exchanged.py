@@ -33,6 +33,7 @@ CONFIGS = Path(__file__).parent / "configs"
 FEW = ["gpt_oss", "llama", "mixtral"]
 RANKS = (8, 64, 512, 8192)
 ROWS, LENGTH = 1, 64  # of each rank
+SHALLOW = 5  # layers: one of each kind that the few have
 NAMES = {
     "allreduce_": "all-reduce",
     "allgather_": "all-gather",
@@ -47,6 +48,16 @@ def list_published() -> dict[str, Any]:
     """A config of each model type."""
     configs = (json.loads(path.read_text())["config"] for path in sorted(CONFIGS.glob("*.json")))
     return {config["model_type"]: config for config in configs}
+
+
+def read(name: str, layers: int | None = None) -> Model:
+    """A published model, with all its layers or only the first ones."""
+    config = PUBLISHED[name]
+    if layers:
+        depth = config["num_hidden_layers"]
+        of_layers = {key: value[:layers] for key, value in config.items() if isinstance(value, list) and len(value) == depth}
+        config = {**config, **of_layers, "num_hidden_layers": layers}
+    return einformer.from_huggingface(config)
 
 
 class Log(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -120,16 +131,23 @@ def count_formulas(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[C
 
 
 PUBLISHED = list_published()
-CASES = few([(name, RANKS[k % len(RANKS)]) for k, name in enumerate(PUBLISHED)], {(n, r) for n in FEW for r in RANKS})
+RANKS_OF = {name: RANKS[k % len(RANKS)] for k, name in enumerate(PUBLISHED)}
+DEPTHS = (SHALLOW, None)
+CASES = few(
+    [(name, depth) for name in PUBLISHED for depth in DEPTHS if depth is None or name in FEW],
+    {(name, SHALLOW) for name in FEW},
+)
+every_depth = pytest.mark.parametrize("layers", few(DEPTHS, {SHALLOW}), ids=["shallow", "whole"])
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} on {case[1]}")
-def test_a_rank_of_a_large_mesh_exchanges_what_is_counted(case: tuple[str, int]) -> None:
-    name, ranks = case
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {'shallow ' * bool(case[1])}on {RANKS_OF[case[0]]}")
+def test_a_rank_of_a_large_mesh_exchanges_what_is_counted(case: tuple[str, int | None]) -> None:
+    name, layers = case
+    ranks = RANKS_OF[name]
     if name == "falcon_h1":
         pytest.xfail("CommDebugMode loses the parent of a module that is called twice in one expression")
-    model = einformer.from_huggingface(PUBLISHED[name])
+    model = read(name, layers)
     axes, letters = choose_map(model)
     assert letters
     mesh, shard = {"dp": ranks // axes["tp"], **axes}, f"{letters}; dp: b"
@@ -140,10 +158,11 @@ def test_a_rank_of_a_large_mesh_exchanges_what_is_counted(case: tuple[str, int])
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
-def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows() -> None:
+@every_depth
+def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows(layers: int | None) -> None:
     """A bias of each expert asks for the sums over its hidden axis before: they are exchanged for pairs."""
     config = PUBLISHED["gpt_oss"]
-    model, mesh, shard = einformer.from_huggingface(config), {"dp": 2, "ep": 2, "tp": 2}, "tp: g f v; ep: x; dp: b"
+    model, mesh, shard = read("gpt_oss", layers), {"dp": 2, "ep": 2, "tp": 2}, "tp: g f v; ep: x; dp: b"
     with join(8):
         put, calls, _ = run_rank(model, mesh, shard)
     assert (put, calls) == count_formulas(model, mesh, shard)
@@ -153,6 +172,7 @@ def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows(
 
 
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
+@every_depth
 @pytest.mark.parametrize(
     ("name", "shard"),
     [
@@ -160,8 +180,8 @@ def test_pairs_of_split_experts_are_counted_as_if_experts_had_equally_many_rows(
         pytest.param("deepseek_v3", "ep: b (x); tp: a f v m o", marks=pytest.mark.slow),
     ],
 )
-def test_the_rows_that_travel_to_experts_are_counted(name: str, shard: str) -> None:
-    model, mesh = einformer.from_huggingface(PUBLISHED[name]), {"ep": 8, "tp": 2}
+def test_the_rows_that_travel_to_experts_are_counted(name: str, shard: str, layers: int | None) -> None:
+    model, mesh = read(name, layers), {"ep": 8, "tp": 2}
     with join(16):
         put, calls, counted = run_rank(model, mesh, shard)
     assert (put, calls) == count_formulas(model, mesh, shard)
@@ -172,9 +192,10 @@ def test_the_rows_that_travel_to_experts_are_counted(name: str, shard: str) -> N
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
 @pytest.mark.parametrize("name", ["mistral", pytest.param("gemma3_text", marks=pytest.mark.slow), "olmo_hybrid", "lfm3"])
 @pytest.mark.parametrize("ranks", [2, 8])
-def test_the_first_rank_sends_what_the_next_ones_read_of_it(name: str, ranks: int) -> None:
+@every_depth
+def test_the_first_rank_sends_what_the_next_ones_read_of_it(name: str, ranks: int, layers: int | None) -> None:
     """Positions and states go forward; what it gives back is nothing, since it reads none of others."""
-    model, mesh = einformer.from_huggingface(PUBLISHED[name]), {"cp": ranks}
+    model, mesh = read(name, layers), {"cp": ranks}
     with join(ranks):
         put, *_ = run_rank(model, mesh, "cp: s")
     wanted = Counter({("all-reduce", "cp"): AGREEMENT})

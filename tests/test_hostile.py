@@ -423,7 +423,7 @@ def codes_of(seed: int, count: int) -> Counter[str]:
     return codes
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", few(range(5), {0, 1}))
 def test_random_texts_end_in_findings(seed: int) -> None:
     assert len(codes_of(seed, 1_000)) > 25
 

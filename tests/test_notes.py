@@ -14,6 +14,7 @@ from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions
 from einformer.notes.notations import conventions, translate
 from einformer.notes.rendering import render
+from tests.few import FEW_TEXTS, few
 from tests.refusals import refuses
 from tests.shipped import TEXTS
 
@@ -73,15 +74,14 @@ def test_a_size_without_a_letter_makes_way_for_one() -> None:
     ]  # fmt: skip
 
 
-def test_every_shipped_legend_can_be_written_in_every_convention() -> None:
+@pytest.mark.parametrize("name", few(TEXTS, FEW_TEXTS))
+def test_a_shipped_legend_can_be_written_in_every_convention(name: str) -> None:
     """No two letters become one, of axes, or of the names of sizes and scalars in the legend."""
-    for name in TEXTS:
-        whole = load(name).written
-        legend = replace(whole, layers=())
-        for convention in conventions():
-            theirs = render(legend, convention)
-            assert len({axis.letter for axis in theirs.axes}) == len(legend.axes), (name, convention)
-            assert len(names(theirs)) == len(names(legend)), (name, convention)
+    legend = replace(load(name).written, layers=())
+    for convention in conventions():
+        theirs = render(legend, convention)
+        assert len({axis.letter for axis in theirs.axes}) == len(legend.axes), convention
+        assert len(names(theirs)) == len(names(legend)), convention
 
 
 def names(legend: Spec) -> set[str]:

@@ -30,9 +30,14 @@ SECONDS = 120
 
 
 def in_processes(count: int, folder: Path, work: Callable[..., None], *given: Any) -> None:
-    """Run a function of this module in as many processes, each in the group of all."""
+    """Run a function of a module of tests in as many processes, each in the group of all.
+
+    They are forks of a server that has imported what all of them need, and started no thread.
+    """
     multiprocessing: Any = torch.multiprocessing
-    multiprocessing.spawn(_start, (count, str(folder / "store"), work, given), count)
+    multiprocessing.set_forkserver_preload(["tests.test_ranks"])
+    arguments = (count, str(folder / "store"), work, given)
+    multiprocessing.start_processes(_start, arguments, count, start_method="forkserver")
 
 
 def _start(rank: int, count: int, store: str, work: Callable[..., None], given: tuple[Any, ...]) -> None:
