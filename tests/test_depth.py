@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from einformer import parse
 from einformer.objects import Model, Specification
-from tests.few import few
 from tests.refusals import findings_of
 
 DEEP, IN_ALL = 100, 150
@@ -178,7 +177,7 @@ def test_loops() -> None:
     assert codes(loops(DEEP + 1))[0] == "E002"
 
 
-@pytest.mark.parametrize(("around", "inside"), few([(50, 100), (100, 50)], {(50, 100)}))
+@pytest.mark.parametrize(("around", "inside"), [(50, 100), pytest.param(100, 50, marks=pytest.mark.slow)])
 def test_a_formula_in_loops(around: int, inside: int) -> None:
     """Both count, 150 in all."""
     text = loops(around, f"{'tanh(' * inside}z_sd{')' * inside}")
