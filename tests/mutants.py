@@ -1424,4 +1424,14 @@ MUTANTS = (
         "max((source.row + 1 for source", "max((source.row for source",
         "draw.py::test_arrows_are_what_equations_read",
     ),
+    _mutant(
+        "rows of a weight whose product has no gradient are sparse", "interpreters/torch/fast.py",
+        "experts=()) if value in differentiated:", "experts=()):",
+        "fusing.py::test_rows_of_a_matrix_whose_product_is_compared_alone_have_a_gradient_that_optimisers_know",
+    ),
+    _mutant(
+        "weights that a function is given have sparse gradients", "interpreters/torch/fast.py",
+        "sparse=type(E) is nn.Parameter and E.is_cpu)", "sparse=E.is_cpu)",
+        "fusing.py::test_gradients_of_several_tied_embeddings_at_once",
+    ),
 )  # fmt: skip

@@ -126,3 +126,73 @@ def test_a_cross_entropy_is_one_kernel_of_the_same_value_and_slope(right: str, p
         behind[place] -= 1e-5
         above, below = (float(bound.reference(some, t, weights={})) for some in (ahead, behind))
         assert abs(float(slope[place]) - (above - below) / 2e-5) < 1e-9
+
+
+# --------------------------------------------------------------------------------------------------- tied embeddings
+
+TIED = """axes b: B, s: S, d: D, v: V
+
+model Tied(x_bs) -> y_bsv:
+  weights E_vd
+  z_bsd = E_{x_bs d}
+  return tanh(z_bsd) E_vd
+"""
+COMPARED = """axes b: B, s: S, d: D, v: V
+
+model Compared(x_bs) -> z_bsd:
+  weights E_vd
+  z_bsd = E_{x_bs d}
+  h_bsv = z_bsd E_vd
+  return where(max_v(h_bsv) > 0, z_bsd, 2 z_bsd)
+"""
+
+
+def tied() -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """A module whose rows are multiplied with too, tokens of which some are alike, and the gradient by torch alone."""
+    torch.manual_seed(0)
+    module: Any = einformer.parse(TIED).bind(D=5, V=11).build().double()
+    weight = module.E.detach().clone().requires_grad_()
+    x_bs = torch.tensor([[1, 1, 4], [9, 1, 0]])
+    (right,) = torch.autograd.grad((torch.tanh(weight[x_bs]) @ weight.T).square().sum(), weight)
+    return module, x_bs, right
+
+
+def test_rows_of_a_matrix_that_is_multiplied_have_their_gradient_in_its_own() -> None:
+    module, x_bs, right = tied()
+    for times in (1, 2):  # the second adds to the first
+        module(x_bs).square().sum().backward()
+        assert module.E.grad.layout == torch.strided
+        torch.testing.assert_close(module.E.grad, times * right, rtol=1e-12, atol=1e-12)
+
+
+def test_no_second_matrix_is_filled_for_the_gradient_of_rows() -> None:
+    module, x_bs, _ = tied()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        module(x_bs).square().sum().backward()
+    names = {event.name for event in profile.events()}
+    assert "aten::embedding_sparse_backward" in names
+    assert "aten::embedding_dense_backward" not in names
+
+
+def test_gradients_of_several_tied_embeddings_at_once() -> None:
+    """`vmap` knows no sparse tensors; weights that a function is given are no parameters."""
+    module, x_bs, right = tied()
+
+    def loss(E: torch.Tensor) -> torch.Tensor:
+        value: torch.Tensor = torch.func.functional_call(module, {"E": E}, (x_bs,)).square().sum()
+        return value
+
+    both = torch.func.vmap(torch.func.grad(loss))(torch.stack([module.E.detach(), -module.E.detach()]))
+    torch.testing.assert_close(both, torch.stack([right, -right]), rtol=1e-12, atol=1e-12)
+
+
+def test_a_tied_embedding_without_numbers_has_a_gradient() -> None:
+    module, x_bs, right = tied()
+    module.to("meta")(x_bs.to("meta")).square().sum().backward()
+    assert module.E.grad.shape == right.shape
+
+
+def test_rows_of_a_matrix_whose_product_is_compared_alone_have_a_gradient_that_optimisers_know() -> None:
+    module: Any = einformer.parse(COMPARED).bind(D=5, V=11).build()
+    module(torch.tensor([[1, 1, 4]])).sum().backward()
+    assert module.E.grad.layout == torch.strided

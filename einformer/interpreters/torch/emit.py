@@ -474,7 +474,7 @@ class Emitter:
         if not moved and len(set(rest)) == len(rest):
             return Fragment(tensor, tuple(rest), kind)
         if len(moved) == 1 and not set(rest) & set(slots[moved[0]].number.axes) and len(set(rest)) == len(rest):
-            return self.select(tensor, slots, moved[0], kind, wanted, isinstance(e.argument.operation, op.StoredWeight))
+            return self.select(e.argument, tensor, slots, moved[0], kind, wanted)
         places = [self.place(slot, None) for slot in slots]
         dims = tuple(dict.fromkeys(dim for place, _ in places for dim in place.dims))
         code = Fragment(f"{tensor}[{', '.join(align(place, dims) for place, _ in places)}]", dims, kind)
@@ -487,16 +487,20 @@ class Emitter:
         return isinstance(number, op.Iota) and len(label) == 1 and not self.is_bounded(number.letter, label[0])
 
     def select(
-        self, tensor: str, slots: Sequence[op.Slot], axis: int, kind: Kind, wanted: Dims | None, trained: bool
+        self, value: Value, tensor: str, slots: Sequence[op.Slot], axis: int, kind: Kind, wanted: Dims | None
     ) -> Fragment:
         """One axis read at computed numbers, whose letters take its place; a table read at tokens is an embedding."""
         number, (place, zero) = slots[axis].number, self.place(slots[axis], wanted)
         before, after = (op.unite_axes(slot.number for slot in some) for some in (slots[:axis], slots[axis + 1 :]))
         named = number in self.stored or isinstance(number.operation, op.View | op.Gather)
+        trained = isinstance(value.operation, op.StoredWeight)
         if trained and named and number.axes and axis == 0 and len(slots) == 2 and zero is None:
-            return Fragment(f"fn.embedding({place.text}, {tensor})", (*place.dims, *after))
+            return Fragment(self.look_up(place, value, tensor), (*place.dims, *after))
         whole = "..., " if axis > 1 and axis == len(slots) - 1 else ":, " * axis
         return zero_early(Fragment(f"{tensor}[{whole}{place.text}]", (*before, *place.dims, *after), kind), zero)
+
+    def look_up(self, place: Fragment, table: Value, tensor: str) -> str:
+        return f"fn.embedding({place.text}, {tensor})"
 
     def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Fragment, Fragment | None]:
         """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not."""

@@ -31,7 +31,7 @@ from einformer.program.kernels import (
     Taken,
 )
 from einformer.program.operations import Axes, Function, Line, Value, View, join_labels
-from einformer.program.rewrite import count_reads, walk_lines, walk_loops, walk_values
+from einformer.program.rewrite import count_reads, find_differentiated, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import own
 from einformer.records import dataclass, field, replace
 
@@ -109,6 +109,10 @@ HELPERS = {
     start = Received.apply(v.new_zeros(shape, requires_grad=torch.is_grad_enabled()), axis)
     y, state = chunked(q, k, v, decay, probe, gain, state=start)
     return HandedOn.apply(state.to(v.dtype), y, axis, start)
+''',
+    "looked_up": '''def looked_up(numbers: Tensor, E: Tensor) -> Tensor:
+    """Rows of a matrix that is multiplied with too: on a CPU its gradient takes theirs in where it lies."""
+    return fn.embedding(numbers, E, sparse=type(E) is nn.Parameter and E.is_cpu)
 ''',
     "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
     """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
@@ -226,9 +230,11 @@ class KernelEmitter(Emitter):
     orders: dict[str, Dims] = field(default_factory=dict)  # the axes that attention wants of a name, in order
     weighed: Fragment | None = None  # the weight of the experts for each row, once they are paired
     passed: set[Value] = field(default_factory=set)  # what layers are given, and nothing else reads
+    multiplied: set[Value] = field(default_factory=set)  # weights whose gradient is a matrix, whatever else reads them
 
     def __post_init__(self) -> None:
         read, arguments_of_calls = count_reads(self.function), list[Value]()
+        differentiated = find_differentiated(self.function)
         for value in walk_values(self.function):
             match value.operation:
                 case Part(argument):
@@ -237,6 +243,8 @@ class KernelEmitter(Emitter):
                     arguments_of_calls += arguments
                 case Attention() as kernel:
                     self.order(kernel)
+                case LinearMap(weights=weights, experts=()) if value in differentiated:
+                    self.multiplied |= set(map(find_weight, weights))
         self.passed = {value for value in arguments_of_calls if read[value] == arguments_of_calls.count(value)}
 
     @property
@@ -453,6 +461,13 @@ class KernelEmitter(Emitter):
                 return self.reverse(self.code(argument), letter)
             case _:
                 return Emitter.code_rewritten(self, value, wanted)
+
+    def look_up(self, place: Fragment, table: Value, tensor: str) -> str:
+        """Rows of a weight; the gradient of these rows alone is as good where a product gives one of all rows."""
+        if table not in self.multiplied:
+            return Emitter.look_up(self, place, table, tensor)
+        self.context.helpers["looked_up"] = None
+        return f"looked_up({place.text}, {tensor})"
 
     def reverse(self, code: Fragment, letter: str) -> Fragment:
         """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
