@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from einformer.huggingface.tensors import HuggingFaceWeights
     from einformer.interpreters.count.conventions import Convention, Precision
     from einformer.interpreters.count.exchanges import Exchange
-    from einformer.interpreters.count.rules import CacheBytes, Memory, Phase, Recompute
+    from einformer.interpreters.count.rules import CacheBytes, Memory, N, Phase, Recompute, Sizes
     from einformer.interpreters.count.table import Summary
     from einformer.interpreters.diagram import Drawing
     from einformer.interpreters.torch import measure as torch_measure
@@ -238,8 +238,8 @@ def bind_from(spec: Specification, values: Mapping[str, binding.Given], origin: 
     return Model(spec._rewritten(written, legend), legend)
 
 
-# The weights that several stages have, each with the first of these.
-def _find_ties(stages: Sequence[Model]) -> dict[str, int]:
+def find_ties(stages: Sequence[Model]) -> dict[str, int]:
+    """Returns the weights that several stages have, each with the first of these."""
     from einformer.language.weights import key, list_stored
 
     places = [(key(weight.name), number) for number, stage in enumerate(stages) for weight in list_stored(stage.spec.layer)]
@@ -434,30 +434,37 @@ class Model:
 
     @_naming_all_missing
     def exchanges(
-        self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast", zero: int | None = None, **sizes: int
+        self,
+        mesh: str | Mapping[str, int],
+        shard: str,
+        plan: str = "fast",
+        zero: int | None = None,
+        microbatches: int = 1,
+        **sizes: int,
     ) -> tuple[Exchange[int], ...]:
         """Returns the collectives of a training step on each rank of a mesh, by layer: how often, over how many numbers.
 
         `sizes` are those of all ranks together. With a stage of `zero`, 0 to 3, what ranks of the batch exchange of weights and
-        their gradients is among them, all weights together. Raises EinformerError E601, E603 to E605, E741 to E744.
+        their gradients is among them, all weights together. With `pp: l` there are rows for each stage of the pipeline, through
+        which so many `microbatches` pass. Raises EinformerError E601, E603 to E605, E741 to E744.
         """
-        from einformer.interpreters.count import rules
-        from einformer.interpreters.count.exchanges import list_exchanges, list_state
         from einformer.interpreters.count.numbers import Numbers
+        from einformer.interpreters.count.pipelines import refuse_microbatches, split_batch
         from einformer.program.sharding import refuse_zero
 
-        legend, sharding = self._at(sizes, mesh, shard)
-        functions, ranks = self._lower_for_rank(sharding, plan), dict(sharding.mesh)
-        rows = list_exchanges(functions, self.spec.name, Numbers(legend), sharding, ranks)
-        if zero is None:
-            return rows
-        refuse_zero(2 if zero == 1 else zero, sharding)  # of the first stage the optimiser alone shares state
-        held = Numbers(legend, shares=sharding.shares)
-        weights = rules.count_weights(self.spec.tree, self.spec.name, held)
-        return *rows, *list_state(self.spec.name, weights, held, sharding, ranks, zero)
+        sharding = self._at(sizes, mesh, shard, stages=True)[1]
+        if zero is not None:
+            refuse_zero(2 if zero == 1 else zero, sharding)  # of the first stage the optimiser alone shares state
+
+        refuse_microbatches(microbatches, zero, self._find_pipeline(sharding) is not None)
+
+        def size(stage: Model) -> Numbers:
+            return Numbers(split_batch(self.spec.layer, stage.at(**sizes), microbatches))
+
+        return self._list_exchanges(sharding, plan, size, dict(sharding.mesh), zero, microbatches)
 
     def exchange_formulas(
-        self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast"
+        self, mesh: str | Mapping[str, int], shard: str, plan: str = "fast", microbatches: int = 1
     ) -> tuple[Exchange[sympy.Expr], ...]:
         """Returns the same as formulas in the letters of the legend, and of the names of the axes of the mesh.
 
@@ -467,12 +474,36 @@ class Model:
 
         Raises EinformerError E607, E741 to E744.
         """
-        from einformer.interpreters.count.exchanges import list_exchanges
+        from einformer.interpreters.count.pipelines import refuse_microbatches, split_batch
         from einformer.interpreters.count.symbols import Symbols, name_ranks
 
-        sharding = self._at({}, mesh, shard)[1]
-        functions, ranks = self._lower_for_rank(sharding, plan), name_ranks(sharding)
-        return list_exchanges(functions, self.spec.name, Symbols(self.legend), sharding, ranks)
+        sharding = self._at({}, mesh, shard, stages=True)[1]
+        ranks, whole, place = name_ranks(sharding), Symbols(self.legend), self._find_pipeline(sharding)
+        loops = {place[0]: whole.length(place[0]) / ranks[place[1]]} if place else {}
+        refuse_microbatches(microbatches, None, place is not None)
+
+        def size(stage: Model) -> Symbols:
+            return Symbols(split_batch(self.spec.layer, stage.legend, microbatches), loops=loops)
+
+        return self._list_exchanges(sharding, plan, size, ranks, None, microbatches)
+
+    def _list_exchanges(
+        self,
+        sharding: Sharding,
+        plan: str,
+        size: Callable[[Model], Sizes[N]],
+        ranks: Mapping[str, N],
+        zero: int | None,
+        microbatches: int,
+    ) -> tuple[Exchange[N], ...]:
+        from einformer.interpreters.count.pipelines import Pipeline, RankModel, list_step
+
+        place = self._find_pipeline(sharding)
+        rest = sharding.without(place) if place else sharding
+        models, name = self._list_stages(sharding) or [self], self.spec.name
+        stages = [RankModel(m.spec.tree, name, m._lower_for_rank(rest, plan), size(m)) for m in models]
+        pipeline = Pipeline(place[1], microbatches, find_ties(models)) if place else None
+        return tuple(list_step(stages, rest, ranks, zero, pipeline))
 
     # The functions of each rank of a mesh.
     def _lower_for_rank(self, sharding: Sharding, plan: str = "fast") -> dict[str, Function]:
@@ -647,7 +678,7 @@ class Model:
 
         def plan_rank() -> Recipe:
             recipe, sharding = self._recipe(plan, initialisation, check), self._shard(axes, shard, stages=True)
-            refuse_zero(zero, sharding, _find_ties(self._list_stages(sharding)))
+            refuse_zero(zero, sharding, find_ties(self._list_stages(sharding)))
             return replace(recipe, plan=replace(recipe.plan, sharding=sharding))
 
         def describe(recipe: Recipe) -> object:
@@ -671,14 +702,18 @@ class Model:
             make_stage(self.spec.layer, self.legend, place[0], number, sharding.size(place[1])),
         )
         own = stages[number]._recipe(recipe.plan.name)
-        rest = replace(sharding, places=tuple(other for other in sharding.places if other != place))
-        piped = Piped(recipe, stage, place[1], _find_ties(stages))
-        return replace(own, style=recipe.style, plan=replace(recipe.plan, sharding=rest), piped=piped)
+        piped = Piped(recipe, stage, place[1], find_ties(stages))
+        return replace(own, style=recipe.style, plan=replace(recipe.plan, sharding=sharding.without(place)), piped=piped)
 
-    # The stages of the pipeline of a map, if it has one.
+    # The stages of the pipeline of a map, if it has one. A stage need not carry all indices that are split, the model must.
     def _list_stages(self, sharding: Sharding | None) -> list[Model]:
+        from einformer.program.lowering import lower_functions
+        from einformer.program.sharding import refuse_unused
+
         if sharding is None or (place := self._find_pipeline(sharding)) is None:
             return []
+        functions = lower_functions(specialise(self.spec.tree, self.spec.name), self.legend)
+        refuse_unused(sharding.without(place), functions)
         count = sharding.size(place[1])
         return [self.stage(number, count, place[0]) for number in range(count)]
 
@@ -701,10 +736,12 @@ class Model:
         return sharding
 
     # The legend at the sizes of all devices of a mesh together, which they can share.
-    def _at(self, sizes: dict[str, int], mesh: str | Mapping[str, int], shard: str) -> tuple[Legend, Sharding]:
+    def _at(
+        self, sizes: dict[str, int], mesh: str | Mapping[str, int], shard: str, stages: bool = False
+    ) -> tuple[Legend, Sharding]:
         from einformer.program.sharding import WHOLE, refuse_remainders
 
-        legend, sharding = self.at(**sizes), self._shard(mesh, shard) or WHOLE
+        legend, sharding = self.at(**sizes), self._shard(mesh, shard, stages) or WHOLE
         refuse_remainders(sharding, legend)
         return legend, sharding
 

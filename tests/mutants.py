@@ -1413,6 +1413,36 @@ MUTANTS = (
         "    if failed:\n", "    if failed and error:\n",
         "ranks.py::test_what_one_rank_does_wrong_is_an_error_on_all",
     ),
+    _mutant(
+        "a microbatch comes back to the first stage from nowhere", "interpreters/count/pipelines.py",
+        '("backward",) * (number > 0)', '("backward",)',
+        "plan.py::test_a_stage_of_a_pipeline_sends_what_passes_to_the_next",
+    ),
+    _mutant(
+        "a stage sums the tied weights that it has alone", "interpreters/count/pipelines.py",
+        "for path in sorted(pipeline.ties):", "for path in sorted(pipeline.ties)[1:]:",
+        "plan.py::test_a_stage_of_a_pipeline_sends_what_passes_to_the_next",
+    ),
+    _mutant(
+        "a kind of turns has as many in each stage", "interpreters/count/symbols.py",
+        "on & (split | self.loops.keys())", "on & split",
+        "plan.py::test_turns_of_one_kind_have_no_formula_for_a_stage",
+    ),
+    _mutant(
+        "each stage keeps all microbatches", "report/plans.py",
+        "min(microbatches, count - number)", "microbatches",
+        "plan.py::test_a_plan_holds_and_computes_what_stages_do",
+    ),
+    _mutant(
+        "no stage waits for another", "report/plans.py",
+        "replace(work, waited=waited)", "replace(work, waited=0)",
+        "plan.py::test_a_plan_holds_and_computes_what_stages_do",
+    ),
+    _mutant(
+        "a stage must carry each index that is split", "program/sharding.py",
+        "if other != place), of_stage=True)", "if other != place))",
+        "plan.py::test_a_plan_holds_and_computes_what_stages_do",
+    ),
     # ------------------------------------------------------------------------------------------------------------- pictures
     _mutant(
         "an arrow comes from the first value alone that is read", "interpreters/diagram.py",

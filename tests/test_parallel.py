@@ -17,13 +17,13 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 import einformer
 from einformer import EinformerError
 from tests.oracles.ranks import Whole, assert_near, list_gradients, read
 from tests.small import PLANS
-from tests.test_exchanged import Log
+from tests.test_exchanged import AGREEMENT, Log
 from tests.test_sharding import MAPS, SENT, bound
 
 SECONDS = 120
@@ -151,6 +151,57 @@ STAGES = [
 def test_stages_of_a_pipeline_compute_what_one_process_computes(count: int, tmp_path: Path) -> None:
     sizes = [case for case in STAGES if math.prod(case[1].values()) == count]
     in_processes(count, tmp_path, agree_all_in_stages, [(*case[:3], plan, case[3]) for case in sizes for plan in PLANS])
+
+
+def log_stages(name: str, axes: Mapping[str, int], shard: str, zero: int, schedule: Any) -> None:
+    """What a rank of a stage puts in, in a step of four microbatches after the first, in which stages tell their shapes."""
+    mesh, model = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes)), bound(name)
+    place, loops, length = place_on(mesh), 4, 4 // axes.get("cp", 1)
+    model = model.bind(L=4) if axes["pp"] == 4 else model
+    module: Any = model.build(dtype=torch.float64, mesh=mesh, shard=shard, zero=zero)
+    stage = PipelineStage(module, place["pp"], axes["pp"], torch.device("cpu"), group=mesh.get_group("pp"))
+    steps = schedule(stage, loops, loss_fn=lambda y, _: y.sum(), scale_grads=False)
+    given = [torch.zeros(2 * loops, length, dtype=torch.int64)] * (place["pp"] == 0)
+    target = torch.zeros(2 * loops) if place["pp"] == axes["pp"] - 1 else None
+    steps.step(*given, target=target)
+    with Log() as log:
+        steps.step(*given, target=target)
+        module.sum_ties()
+        if "dp" in axes and not zero:
+            module.average_gradients()
+    groups = {mesh.get_group(axis).group_name: axis for axis in axes}
+    put = Counter({(kind, groups[group]): size for (kind, group), size in log.put.items() if size})
+    counted = Counter({("all-reduce", axis): loops * AGREEMENT for axis in axes if axis in ("tp", "cp")})
+    rows, state = 2 * loops * axes.get("dp", 1), zero if "dp" in axes else None
+    for row in model.exchanges(axes, shard, zero=state, microbatches=loops, B=rows, S=4):
+        if row.stage == place["pp"]:
+            counted[row.collective, row.mesh] += row.count_bytes(8)
+    assert put == counted, (name, shard, place)
+    assert put["send", "pp"] == 8 * loops * 2 * length * model.size("D") * (2 if 0 < place["pp"] < axes["pp"] - 1 else 1)
+
+
+def log_all_stages(cases: list[tuple[Any, ...]]) -> None:
+    for case in cases:
+        log_stages(*case)
+
+
+LOGGED = [
+    ("llama", {"pp": 2}, "pp: l", 0, ScheduleGPipe),
+    ("gemma3", {"pp": 2}, "pp: l", 0, Schedule1F1B),
+    ("llama", {"pp": 2, "tp": 2}, "pp: l; tp: g f v", 0, Schedule1F1B),
+    ("gemma3", {"pp": 2, "tp": 2}, "pp: l; tp: g f v (s)", 0, ScheduleGPipe),
+    ("mixtral", {"pp": 2, "tp": 2}, "pp: l; tp: g x v", 0, Schedule1F1B),
+    ("llama", {"pp": 2, "cp": 2}, "pp: l; cp: s", 0, ScheduleGPipe),
+    ("gpt2", {"pp": 2, "dp": 2}, "pp: l; dp: b", 0, Schedule1F1B),
+    ("llama", {"pp": 2, "dp": 2}, "pp: l; dp: b", 2, ScheduleGPipe),
+    ("llama", {"pp": 2, "dp": 2}, "pp: l; dp: b", 2, Schedule1F1B),
+    ("llama", {"pp": 4, "tp": 1}, "pp: l; tp: g f v", 0, Schedule1F1B),  # the stages between have no vocabulary
+]
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_stages_exchange_what_is_counted(count: int, tmp_path: Path) -> None:
+    in_processes(count, tmp_path, log_all_stages, [case for case in LOGGED if math.prod(case[1].values()) == count])
 
 
 # ---------------------------------------------------------------------------------------------------- weights, drops, slips

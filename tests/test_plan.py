@@ -266,6 +266,117 @@ def test_a_plan_holds_and_sends_what_is_counted_apart() -> None:
     assert plan.flops * 32 == pytest.approx(model.flops(convention="exact", phase="training", recompute="full", **sizes))
 
 
+def test_a_stage_of_a_pipeline_sends_what_passes_to_the_next() -> None:
+    """Narayanan et al. 2021, section 3.1: b s h numbers for each microbatch, and as many back. All stages sum a tied weight."""
+    model = einformer.model("llama-2-70b")
+    rows = [row for row in model.exchanges("pp=4,tp=8", "pp: l; tp: g f v", microbatches=16, B=64, S=4096) if row.mesh == "pp"]
+    assert [(row.stage, row.phase, row.times, row.numbers) for row in rows] == [
+        (stage, phase, 16, 4 * 4096 * 8192)
+        for stage, phases in enumerate((["forward"], ["forward", "backward"], ["forward", "backward"], ["backward"]))
+        for phase in phases
+    ]
+    tied = [row for row in bound("gemma3").exchanges("pp=2", "pp: l", B=4, S=4) if row.phase == "gradients"]
+    sizes = bound("gemma3").legend.values
+    assert [(row.stage, row.times, row.numbers) for row in tied] == [(stage, 1, sizes["V"] * sizes["D"]) for stage in (0, 1)]
+
+
+PIPED = [("llama", {"pp": 2, "tp": 2}, "pp: l; tp: g f v"), ("mixtral", {"pp": 2, "dp": 2}, "pp: l; dp: b")]
+
+
+@pytest.mark.parametrize("case", PIPED, ids=lambda case: f"{case[0]} {case[2]}")
+def test_formulas_of_what_stages_exchange_are_its_numbers(case: tuple[str, dict[str, int], str]) -> None:
+    name, mesh, shard = case
+    model = bound(name)
+    values = {**MODELS[name], **model.legend.values, "B": 8, "S": 4, **mesh}
+    letters = {sympy.Symbol(letter): value for letter, value in values.items() if isinstance(value, int | float)}
+    formulas = model.exchange_formulas(mesh, shard, microbatches=2)
+    numbers = model.exchanges(mesh, shard, microbatches=2, B=8, S=4)
+    assert [(row.stage, row.letters, row.phase, row.times, row.numbers) for row in numbers] == [
+        (row.stage, row.letters, row.phase, *(sympy.sympify(e).subs(letters) for e in (row.times, row.numbers)))
+        for row in formulas
+    ]
+    assert len({row.stage for row in numbers}) == 2
+
+
+def test_turns_of_one_kind_have_no_formula_for_a_stage() -> None:
+    text = (
+        INSIDE.replace("model Inside", "layer Inside").replace(" causal in s", "")
+        + "model M(z_bsd) -> y_bsd:\n  weights Inside: Inside\n  for l < L:\n"
+    )
+    text = text.replace("  f: F\n", "  f: F\n  l: L\n")
+    model = einformer.parse(f"{text}    z_bsd <- where(l < 1, Inside_l(z_bsd), 2 z_bsd)\n  return z_bsd\n").bind(D=6, F=8, L=4)
+    assert model.exchange_formulas("tp=2", "tp: f")
+    with pytest.raises(EinformerError, match="E607"):
+        model.exchange_formulas("pp=2,tp=2", "pp: l; tp: f")
+
+
+def test_a_plan_holds_and_computes_what_stages_do() -> None:
+    """Each microbatch is a row of each rank. Of four stages the first keeps four at once, the last one (1F1B)."""
+    model, mesh, shard = einformer.model("llama-3-70b"), {"pp": 4, "dp": 2, "tp": 8}, "tp: f g v; dp: b; pp: l"
+    plan = next(p for p in price(model, mesh, 32, 4096) if (p.shard, p.zero, p.recompute) == (shard, 1, "full"))
+    step: dict[str, Any] = {
+        "precision": "bfloat16",
+        "recompute": "full",
+        "mesh": {"dp": 2, "tp": 8},
+        "zero": 1,
+        "B": 2,
+        "S": 4096,
+    }
+    stages = [model.stage(number, 4) for number in range(4)]
+    shards = ["tp: f g v; dp: b", *["tp: f g; dp: b"] * 2, "tp: f g v; dp: b"]
+    held = [stage.memory(shard=own, **step) for stage, own in zip(stages, shards, strict=True)]
+    logits = 4 * 4096 * model.size("V") // 8
+    wanted = [memory.total + (3 - number) * memory.activations for number, memory in enumerate(held)]
+    assert [stage.memory for stage in plan.stages] == [*wanted[:3], wanted[3] + logits]
+    assert plan.memory == max(wanted[0], wanted[3] + logits)
+    flops = model.flops(convention="exact", phase="training", recompute="full", B=32, S=4096)
+    assert sum(stage.flops for stage in plan.stages) == pytest.approx(flops / 16)
+    times = [stage.flops / 16 for stage in plan.stages]  # of a microbatch
+    assert [stage.waited for stage in plan.stages] == pytest.approx([sum(times[:number]) for number in range(4)])
+    busy = max(stage.flops + stage.waited for stage in plan.stages)
+    assert plan.times["compute"] == busy / read_devices()["h100-sxm"].rate(PRECISIONS["bfloat16"])
+    piped = {sent.phase: sent.put for sent in plan.stages[1].sent if sent.axis == "pp"}
+    assert piped == dict.fromkeys(("forward", "backward"), 2 * 16 * 4096 * 8192)
+
+
+STREAM = """axes
+  b: B
+  d: D
+  l: L
+model M(z_bd) -> z_bd:
+  weights γ_ld
+  for l < L:
+    z_bd <- γ_ld z_bd
+  return z_bd
+"""
+
+
+def test_an_index_that_no_stage_carries_is_refused() -> None:
+    model = einformer.parse(STREAM).bind(D=4, L=2)
+    assert [row.stage for row in model.exchanges("pp=2,tp=2", "pp: l; tp: d", B=2)] == [0, 1]
+    with pytest.raises(EinformerError, match="E741 no tensor of the model carries `d'`"):
+        model.exchanges("pp=2,tp=2", "pp: l; tp: d'", B=2)
+
+
+def test_stages_are_priced_for_training_alone() -> None:
+    assert not price(bound("llama"), {"pp": 2}, work="decode")
+    with pytest.raises(EinformerError, match="E741 stages of a pipeline over `pp` are priced for training alone"):
+        plans.list_plans(bound("llama"), make_step(4, 4, "decode"), [{"pp": 2}], "pp: l")
+
+
+@pytest.mark.parametrize(
+    ("mesh", "shard", "given", "message"),
+    [
+        ("pp=2,dp=2", "pp: l; dp: b", {"zero": 3}, "E605 how often the ranks of a stage gather weights"),
+        ("dp=2", "dp: b", {"microbatches": 2}, "E605 2 microbatches pass through no pipeline"),
+        ("pp=2", "pp: l", {"microbatches": 3}, "E742 `b` has 4 numbers, which 3 microbatches cannot share"),
+    ],
+)
+def test_what_has_no_count_in_a_pipeline_is_refused(mesh: str, shard: str, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(EinformerError, match=message):
+        bound("llama").exchanges(mesh, shard, B=4, S=4, **given)
+
+
 @pytest.mark.parametrize("work", ["prefill", "decode", "training"])
 def test_one_device_takes_the_time_that_its_roofline_says(work: Work) -> None:
     """The bounds of `count --device`."""

@@ -203,7 +203,8 @@ def _shard_functions(
     legend: Legend,
     kept: frozenset[Version] = frozenset(),
 ) -> Iterator[tuple[str, Function, ForRank]]:
-    refuse_unused(sharding, (letter for each in functions.values() for value in walk_values(each) for letter in value.axes))
+    if not sharding.of_stage:
+        refuse_unused(sharding, functions)
     buffers = {layer.name: {weight.name for weight in layer.weights if weight.kind == "buffer"} for layer in spec.layers}
     fixed, partial, new = _find_fixed(functions, buffers), dict[str, Parts](), dict[str, Function]()
     windows = find_windows(functions, spec, name, sharding, legend)

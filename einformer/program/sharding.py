@@ -15,7 +15,9 @@ from einformer.errors import NOWHERE, EinformerError, Source, Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Name
-from einformer.records import dataclass, field, fields
+from einformer.program.operations import Function
+from einformer.program.rewrite import walk_values
+from einformer.records import dataclass, field, fields, replace
 
 _AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
 _ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*|\(\s*[^\W\d_]'*\s*\)\s*)*)")
@@ -47,6 +49,7 @@ class Sharding:
     yielding: tuple[tuple[str, str], ...] = ()  # indices that are split where nothing else of their axis is
     in_weights: tuple[tuple[str, str], ...] = ()  # indices that are split in weights alone, since the batch is split else
     windows: tuple[tuple[str, Window], ...] = ()  # indices that run over numbers near those of a split one
+    of_stage: bool = False  # of a pipeline
 
     @property
     def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
@@ -95,6 +98,10 @@ class Sharding:
         whole, own = self.times(named or axis_of(letter)), self.times(letter)
         whole, own = whole // math.gcd(whole, own), own // math.gcd(whole, own)
         return f"{whole} * " * (whole > 1) + size + f" // {own}" * (own > 1)
+
+    def without(self, place: tuple[str, str]) -> Sharding:
+        """The same for the stages of a pipeline, which `place` splits. A stage may carry fewer indices than the model."""
+        return replace(self, places=tuple(other for other in self.places if other != place), of_stage=True)
 
     def local(self, legend: Legend) -> Local:
         return Local(**{each.name: getattr(legend, each.name) for each in fields(Legend)}, sharding=self)
@@ -228,9 +235,9 @@ def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
         _refuse_remainder(letter, axis, dict(sharding.mesh)[axis], NOWHERE, legend)
 
 
-def refuse_unused(sharding: Sharding, carried: Iterable[str]) -> None:
+def refuse_unused(sharding: Sharding, functions: Mapping[str, Function]) -> None:
     """Raises EinformerError E741 for an index that no tensor of the model carries."""
-    known = {*carried}
+    known = {letter for function in functions.values() for value in walk_values(function) for letter in value.axes}
     for letter, axis in (*sharding.places, *sharding.yielding, *sharding.in_weights):
         if letter not in known:
             message = f"no tensor of the model carries `{letter}`, which is split over `{axis}`"

@@ -18,13 +18,15 @@ from einformer.interpreters.count.conventions import Device, Precision, Work
 from einformer.interpreters.count.exchanges import Exchange, find_traffic, list_exchanges, list_state
 from einformer.interpreters.count.inventory import find_own_letters
 from einformer.interpreters.count.numbers import Numbers, count_logits
+from einformer.interpreters.count.pipelines import Pipeline, RankModel, find_rows, list_step, split_batch
 from einformer.interpreters.count.roofline import EXACT, PREFILL
 from einformer.interpreters.count.rules import Recompute, WeightCount
 from einformer.interpreters.count.table import spell_bytes
 from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.objects import Model
+from einformer.language.tree import Loop
+from einformer.objects import Model, find_ties
 from einformer.program import operations as op
 from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function, Value, unite_axes
@@ -33,7 +35,7 @@ from einformer.program.sharding import Sharding, refuse_remainders
 from einformer.records import dataclass, field, replace
 
 # What the axes of a mesh with these names split, outermost first. An axis with another name splits any of these.
-ROLES = {"dp": "rows", "cp": "positions", "ep": "experts", "tp": "weights"}
+ROLES = {"pp": "stages", "dp": "rows", "cp": "positions", "ep": "experts", "tp": "weights"}
 ZERO = {0: "", 1: "zero-1", 3: "fsdp"}  # the state that ranks of the batch share: none, of the optimiser, all
 Counted = tuple[Mapping[str, int], int, int]  # the bytes that a device holds, its FLOPs, the bytes that move in its memory
 Clashes = Mapping[str, frozenset[str]]  # the letters of weights, and those with which a tensor or a product carries each
@@ -64,24 +66,68 @@ class SentBytes:
     phase: str
     put: int
 
+    def data(self) -> dict[str, Any]:
+        return {"axis": self.axis, "collective": self.collective, "phase": self.phase, "bytes": self.put}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """What a device holds, computes, moves and sends in a step; and the FLOPs of other stages for which it must wait."""
+
+    held: Mapping[str, int]
+    flops: int
+    moved: int
+    sent: tuple[SentBytes, ...]
+    waited: int = 0
+
+    @property
+    def memory(self) -> int:
+        return sum(self.held.values())
+
+    @property
+    def put(self) -> int:
+        return sum(sent.put for sent in self.sent)
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "memory": dict(self.held) | {"total": self.memory},
+            "flops": self.flops,
+            "moved": self.moved,
+            "waited": self.waited,
+            "sent": [sent.data() for sent in self.sent],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ParallelPlan:
-    """A map of letters over a mesh with what each device holds, computes, moves and sends in a step."""
+    """A map of letters over a mesh with the work of a device of each stage; without a pipeline there is one."""
 
     step: PricedStep
     mesh: tuple[tuple[str, int], ...]
     shard: str
     zero: int
     recompute: Recompute
-    held: Mapping[str, int]
-    flops: int
-    moved: int
-    sent: tuple[SentBytes, ...]
+    stages: tuple[DeviceWork, ...]
+
+    @property
+    def held(self) -> Mapping[str, int]:
+        return max(self.stages, key=lambda stage: stage.memory).held
 
     @property
     def memory(self) -> int:
-        return sum(self.held.values())
+        return max(stage.memory for stage in self.stages)
+
+    @property
+    def flops(self) -> int:
+        return max(stage.flops for stage in self.stages)
+
+    @property
+    def moved(self) -> int:
+        return max(stage.moved for stage in self.stages)
+
+    @property
+    def sent(self) -> tuple[SentBytes, ...]:
+        return max(self.stages, key=lambda stage: stage.put).sent
 
     @property
     def fits(self) -> bool:
@@ -90,12 +136,12 @@ class ParallelPlan:
     @property
     def times(self) -> dict[str, float]:
         """The least seconds of each kind of work, which may overlap."""
-        device, (link, network) = self.step.device, self._find_traffic()
+        device, traffic = self.step.device, [self._find_traffic(stage) for stage in self.stages]
         return {
-            "compute": self.flops / device.rate(self.step.precision),
+            "compute": max(stage.flops + stage.waited for stage in self.stages) / device.rate(self.step.precision),
             "memory": self.moved / device.bandwidth,
-            "link": link / device.link,
-            "network": network / device.network,
+            "link": max(within for within, _ in traffic) / device.link,
+            "network": max(out for _, out in traffic) / device.network,
         }
 
     @property
@@ -112,8 +158,8 @@ class ParallelPlan:
         """What fits comes first, then the least time if all overlaps, then if nothing does; of what does not fit, the least."""
         return not self.fits, 0 if self.fits else self.memory, self.seconds, math.fsum(self.times.values())
 
-    def _find_traffic(self) -> tuple[float, float]:
-        both = [find_traffic(sent.collective, sent.put, *self._split(sent.axis)) for sent in self.sent]
+    def _find_traffic(self, stage: DeviceWork) -> tuple[float, float]:
+        both = [find_traffic(sent.collective, sent.put, *self._split(sent.axis)) for sent in stage.sent]
         return sum(within for within, _ in both), sum(out for _, out in both)
 
     # How many ranks of an axis stand in one node, and on how many nodes. The last axis of the mesh is the innermost.
@@ -134,7 +180,8 @@ class ParallelPlan:
             "memory": dict(self.held) | {"total": self.memory},
             "flops": self.flops,
             "moved": self.moved,
-            "sent": [{"axis": s.axis, "collective": s.collective, "phase": s.phase, "bytes": s.put} for s in self.sent],
+            "sent": [sent.data() for sent in self.sent],
+            **({"stages": [stage.data() for stage in self.stages]} if len(self.stages) > 1 else {}),
             "seconds_at_least": self.times,
             "bound": self.limit,
         }
@@ -169,29 +216,55 @@ class Pricing:
     model: Model
     step: PricedStep
     sizes: Mapping[str, int]  # of the inputs
+    ends: Model | None = None  # the model whose last stage this is, with its logits
     cached: dict[object, Any] = field(default_factory=dict)
 
     def price(self, mesh: Mapping[str, int], shard: str) -> Iterator[ParallelPlan]:
         """Yields a plan for each way to share state between ranks of the batch; nothing for a map that cannot be."""
         try:
-            legend, sharding = self.model._at(dict(self.sizes), mesh, shard)
-            exchanges = self._list_exchanges(sharding, shard)
-            tree, name = self.model.spec.tree, self.model.spec.name
-            own = self._remember(("own", shard), find_own_letters, tree, name, self.model.legend, sharding)
+            stages = self._list_stages(mesh, shard)
         except EinformerError as error:
             if error.findings[0].code not in REFUSED:
                 raise
             return
-        numbers = Numbers(legend, shares=sharding.shares, own=own)
-        sent = (*_sum_sent(exchanges, self.step.precision.element),)
+        counted = (stage.list_training() if self.step.work == "training" else stage.list_generation() for stage in stages)
+        for same in zip(*counted, strict=True):
+            zero, recompute, _ = same[0]
+            works = [work for _, _, work in same]
+            before = itertools.accumulate((work.flops // stages[0].microbatches for work in works), initial=0)
+            waiting = (replace(work, waited=waited) for work, waited in zip(works, before, strict=False))
+            yield ParallelPlan(self.step, tuple(mesh.items()), shard, zero, recompute, tuple(waiting))
+
+    def _list_stages(self, mesh: Mapping[str, int], shard: str) -> list[_Stage]:
+        legend, sharding = self.model._at(dict(self.sizes), mesh, shard, stages=True)
+        if place := self.model._find_pipeline(sharding):
+            return self._list_piped(legend, sharding, place, shard)
+        return [_Stage(self, self._size_rank(legend, sharding, shard), sharding, self._list_exchanges(sharding, shard))]
+
+    # Of a pipeline each microbatch is one row of each rank: then stages wait and hold the least.
+    def _list_piped(self, legend: Legend, sharding: Sharding, place: tuple[str, str], shard: str) -> list[_Stage]:
+        rest, count = sharding.without(place), sharding.size(place[1])
         if self.step.work != "training":
-            yield ParallelPlan(self.step, tuple(mesh.items()), shard, 0, "none", *self._count_generation(numbers), sent)
-            return
-        for zero in ZERO if sharding.replicas > 1 and not sharding.in_weights else (0,):
-            more = (*sent, *self._list_gradients(numbers, sharding, zero))
-            for recompute, counted in self._count_training(numbers, sharding, zero):
-                again = _sum_again(exchanges, self.step.precision.element) if recompute == "full" else ()
-                yield ParallelPlan(self.step, tuple(mesh.items()), shard, zero, recompute, *counted, (*more, *again))
+            raise fail("E741", f"stages of a pipeline over `{place[1]}` are priced for training alone", fix="`--work training`")
+        models = self._remember(("stages", place[0], count), self.model._list_stages, sharding)
+        rows, layer = find_rows(self.model.spec.layer, legend), self.model.spec.layer
+        microbatches, ranked, stages = legend.length(rows) // rest.times(rows), list[RankModel[int]](), list[_Stage]()
+        for number, model in enumerate(models):
+            ends = self.model if number + 1 == count else None
+            pricing = self._remember(("stage", place[0], count, number), Pricing, model, self.step, self.sizes, ends)
+            numbers = pricing._size_rank(split_batch(layer, model.at(**self.sizes), microbatches), rest, shard)
+            functions = pricing._remember(shard, model._lower_for_rank, rest)
+            ranked.append(RankModel(model.spec.tree, model.spec.name, functions, replace(numbers, shares=(), own={})))
+            stages.append(_Stage(pricing, numbers, rest, [], microbatches, min(microbatches, count - number)))
+        pipeline = Pipeline(place[1], 1, self._remember(("ties", place[0], count), find_ties, models))
+        for row in list_step(ranked, rest, dict(rest.mesh), None, pipeline):
+            stages[row.stage].rows.append(row)
+        return stages
+
+    def _size_rank(self, legend: Legend, sharding: Sharding, shard: str) -> Numbers:
+        tree, name = self.model.spec.tree, self.model.spec.name
+        own = self._remember(("own", shard), find_own_letters, tree, name, self.model.legend, sharding)
+        return Numbers(legend, shares=sharding.shares, own=own)
 
     # Decoding computes one position of each row, which ranks cannot share.
     def _list_exchanges(self, sharding: Sharding, shard: str) -> list[Exchange[int]]:
@@ -215,7 +288,7 @@ class Pricing:
     # The bytes that a device holds, its FLOPs, and the bytes that move in its memory, for each way to recompute.
     def _count_training(self, numbers: Numbers, sharding: Sharding, zero: int) -> Iterator[tuple[Recompute, Counted]]:
         tree, name, precision = self.model.spec.tree, self.model.spec.name, self.step.precision
-        weights, logits = self._weights(numbers), count_logits(tree, name, numbers)
+        weights, logits = self._weights(numbers), count_logits((self.ends or self.model).spec.tree, name, numbers)
         counts = rules.count_flops(tree, name, numbers, EXACT)
         for recompute in self.step.recompute:
             kept = self._remember((numbers.shares, recompute), self._count_kept, numbers, recompute)
@@ -255,25 +328,56 @@ class Pricing:
         return self.model.spec.layer.time.letter if self.model.spec.layer.time else ""
 
 
+@dataclass(slots=True)
+class _Stage:
+    """A stage of a pipeline, or a model, on one rank: what it exchanges for a microbatch, and how many it keeps at once.
+
+    In the schedule 1F1B a stage keeps as many as there are stages from it on (Narayanan et al. 2021).
+    """
+
+    pricing: Pricing
+    numbers: Numbers
+    sharding: Sharding
+    rows: list[Exchange[int]]
+    microbatches: int = 1
+    kept: int = 1
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """The ways to share state between ranks of the batch."""
+        if self.sharding.replicas == 1 or self.sharding.in_weights:
+            return (0,)
+        ties = any(row.phase == "gradients" for row in self.rows)
+        return tuple(zero for zero in ZERO if not self.sharding.of_stage or (zero < 3 and not (zero and ties)))
+
+    def list_training(self) -> Iterator[tuple[int, Recompute, DeviceWork]]:
+        pricing, element, times = self.pricing, self.pricing.step.precision.element, self.microbatches
+        again = [replace(row, times=row.repeated, phase="recomputed") for row in self.rows if row.phase == "forward"]
+        for zero in self.states:
+            more = (*_sum_sent(self.rows, element, times), *pricing._list_gradients(self.numbers, self.sharding, zero))
+            for recompute, (held, flops, moved) in pricing._count_training(self.numbers, self.sharding, zero):
+                sent = (*more, *(_sum_sent((row for row in again if row.times), element, times) if recompute == "full" else ()))
+                held = {part: size * (self.kept if part == "activations" else 1) for part, size in held.items()}
+                yield zero, recompute, DeviceWork(held, flops * times, moved, sent)
+
+    def list_generation(self) -> Iterator[tuple[int, Recompute, DeviceWork]]:
+        sent = (*_sum_sent(self.rows, self.pricing.step.precision.element),)
+        yield 0, "none", DeviceWork(*self.pricing._count_generation(self.numbers), sent)
+
+
 # The weights of a turn of the loops, or of a part outside of them: those that are gathered at once.
 def _find_block(weights: Sequence[WeightCount[int]], numbers: Numbers) -> int:
     inside = sum(numbers.share(count.each, count.letters) for count in weights if "{" in count.path)
     return max(inside, *(numbers.share(count.each, count.letters) for count in weights if "{" not in count.path), 0)
 
 
-# The same collective over one axis, in one phase, once.
-def _sum_sent(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[SentBytes]:
+# The same collective over one axis, in one phase, once; gradients once for all microbatches.
+def _sum_sent(exchanges: Iterable[Exchange[int]], element: int, times: int = 1) -> Iterator[SentBytes]:
     total = dict[tuple[str, str, str], int]()
     for row in exchanges:
         key = row.mesh, row.collective, row.phase
-        total[key] = total.get(key, 0) + row.count_bytes(element)
+        total[key] = total.get(key, 0) + row.count_bytes(element) * (1 if row.phase == "gradients" else times)
     yield from (SentBytes(*key, put) for key, put in total.items())
-
-
-# What the blocks exchange forward, where the backward pass computes them again.
-def _sum_again(exchanges: Iterable[Exchange[int]], element: int) -> Iterator[SentBytes]:
-    inside = [replace(row, times=row.repeated, phase="recomputed") for row in exchanges if row.phase == "forward"]
-    return _sum_sent((row for row in inside if row.times), element)
 
 
 # ---------------------------------------------------------------------------------------------------------- enumeration
@@ -289,7 +393,7 @@ def list_plans(model: Model, step: PricedStep, meshes: Iterable[Mapping[str, int
     pricing = Pricing(model, step, model.inputs(step.batch, step.length))
     if shard:
         for mesh in meshes:
-            model.exchanges(mesh, shard, "fast", **pricing.sizes)  # says why it cannot be
+            pricing._list_stages(mesh, shard)  # says why it cannot be
     plans = (p for mesh in meshes for own in ([shard] if shard else pricing.list_maps(mesh)) for p in pricing.price(mesh, own))
     return sorted(plans, key=lambda plan: plan.order)
 
@@ -321,8 +425,9 @@ def find_smallest(model: Model, step: PricedStep, limit: int, most: int = 2**12)
 
 def list_meshes(devices: int) -> Iterator[dict[str, int]]:
     """Yields the meshes of so many devices, with axes for the batch, for positions, for weights and for experts."""
-    for sizes in _list_factors(devices, len(ROLES)):
-        yield {axis: size for axis, size in zip(ROLES, sizes, strict=True) if size > 1}
+    axes = [axis for axis, role in ROLES.items() if role != "stages"]
+    for sizes in _list_factors(devices, len(axes)):
+        yield {axis: size for axis, size in zip(axes, sizes, strict=True) if size > 1}
 
 
 def _list_factors(number: int, count: int) -> Iterator[tuple[int, ...]]:
@@ -345,7 +450,7 @@ class _Maps:
 
     def list_maps(self) -> Iterator[str]:
         for roles in itertools.product(*([ROLES[axis]] if axis in ROLES else sorted({*ROLES.values()}) for axis in self.mesh)):
-            if max(map(roles.count, ("rows", "positions"))) < 2:
+            if max(map(roles.count, ("stages", "rows", "positions"))) < 2:
                 yield from self._fill(tuple(zip(self.mesh, roles, strict=True)), frozenset())
 
     def _fill(self, axes: Sequence[tuple[str, str]], taken: frozenset[str]) -> Iterator[str]:
@@ -371,6 +476,9 @@ class _Maps:
     def _list_letters(self, ranks: int, role: str, taken: frozenset[str]) -> Iterable[frozenset[str]]:
         model, time = self.pricing.model, self.pricing.time
         inputs = {letter for formal in model.spec.layer.formals for letter in slot_letters(formal)}
+        if role == "stages":
+            loops = {part.index.letter for part in model.spec.layer.body if isinstance(part, Loop)}
+            return [frozenset(loops)] if len(loops) == 1 else []
         if role == "rows":
             return [frozenset({letter}) for letter in inputs if letter != time and not model.legend.is_bound(letter)]
         if role == "positions":

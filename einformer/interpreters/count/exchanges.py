@@ -64,7 +64,8 @@ class Exchange(Generic[N]):
     """A collective of a layer over an axis of the mesh: how often a step has it, and how many numbers a rank puts in each time.
 
     `letters` are the indices of these numbers. Of its times some are `repeated`: in a loop of the model. Where experts are
-    split, numbers are those of rows that are spread evenly over them; else from none up to `uneven` times as many.
+    split, numbers are those of rows that are spread evenly over them; else from none up to `uneven` times as many. It is
+    exchanged by the ranks of one `stage` of a pipeline, counted from 0.
     """
 
     layer: str
@@ -77,6 +78,7 @@ class Exchange(Generic[N]):
     numbers: N
     repeated: N
     uneven: N | int = 1
+    stage: int = 0
 
     def count_bytes(self, element: N | int) -> N:
         """The bytes that a rank puts in, all times together, where a number of the model has so many."""
@@ -129,6 +131,11 @@ def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tupl
         return put * (within - 1) / ranks, put * (nodes - 1) / nodes
     inside, outside = whole * (within - 1) / within, whole * (nodes - 1) / ranks
     return (2 * inside, 2 * outside) if collective == "all-reduce" else (inside, outside)
+
+
+def count_own(letters: Iterable[str], sizes: Sizes[N], sharding: Sharding, ranks: Mapping[str, N]) -> N:
+    """The numbers that a rank has of a tensor."""
+    return product(map(_Numbers(sizes, sharding, ranks).length, letters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +258,7 @@ class _Places:
                 letters = value.axes if whole else operation.argument.axes
                 routed = self.find_routed(value, name) if PAIR in map(find_whole, letters) else None
                 counts = isinstance(operation, Sent) and routed  # of each expert
-                letters, element = ((routed[1],), 8) if counts and routed else (letters, _find_element(operation.argument))
+                letters, element = ((routed[1],), 8) if counts and routed else (letters, find_element(operation.argument))
                 window = operation.window if isinstance(operation, Neighbours) else None
                 letters = operation.argument.axes if window else letters
                 yield _Key((name, operation.mesh, collective, phase, letters, element), routed, window)
@@ -368,7 +375,8 @@ def _list_turns(sites: Iterable[Site]) -> Iterator[TurnCount]:
         yield TurnCount(tuple(letter for letter, _ in loops), united(own))
 
 
-def _find_element(value: Value) -> int:
+def find_element(value: Value) -> int:
+    """The bytes of a number that is a condition or whole; 0 of those of the model."""
     row = op.find_row(value.operation)
     return 1 if value.kind == "condition" or (row and row.condition) else 8 if value.kind == "integer" else 0
 

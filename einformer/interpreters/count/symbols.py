@@ -69,9 +69,10 @@ def name_ranks(sharding: Sharding) -> dict[str, sympy.Expr]:
 
 @dataclass(slots=True)
 class Symbols(Sizes[sympy.Expr]):
-    """Sizes as letters. `branches` are values of scalars in some turns."""
+    """Sizes as letters. `branches` are values of scalars in some turns, `loops` the turns that one stage has of a loop."""
 
     branches: Mapping[Expression, Expression] = field(default_factory=dict)
+    loops: Mapping[str, sympy.Expr] = field(default_factory=dict)
     walks = False
     smallest = staticmethod(lambda numbers: sympy.Min(*numbers))
     largest = staticmethod(lambda numbers: sympy.Max(*numbers))
@@ -188,11 +189,11 @@ class Symbols(Sizes[sympy.Expr]):
 
     # How many numbers they take at one site.
     def _count_site(self, site: Site, letters: tuple[str, ...]) -> sympy.Expr:
-        counts = {letter: self.value(count) for letter, count in site.loops}
+        counts = {letter: self.loops[letter] if letter in self.loops else self.value(count) for letter, count in site.loops}
         split: set[str] = set()
         for case in site.cases:
             on = {x.letter for x in subexpressions(case.condition) if isinstance(x, tree.Index)}
-            if len(on) != 1 or on & split:
+            if len(on) != 1 or on & (split | self.loops.keys()):
                 raise _refuse(case.condition)
             (letter,) = on
             split.add(letter)
