@@ -714,6 +714,10 @@ class Model:
             return []
         functions = lower_functions(specialise(self.spec.tree, self.spec.name), self.legend)
         refuse_unused(sharding.without(place), functions)
+        for weight in self.spec.layer.weights:
+            if place[0] in (index.letter for index in weight.indices):
+                message = f"`{weight.name}` has numbers for each turn of the loop over `{place[0]}`, which stages would share"
+                raise fail("E741", message, weight.span, fix="a weight of a layer that the loop calls, or a map without stages")
         count = sharding.size(place[1])
         return [self.stage(number, count, place[0]) for number in range(count)]
 

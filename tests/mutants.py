@@ -1424,9 +1424,9 @@ MUTANTS = (
         "plan.py::test_a_stage_of_a_pipeline_sends_what_passes_to_the_next",
     ),
     _mutant(
-        "a kind of turns has as many in each stage", "interpreters/count/symbols.py",
-        "on & (split | self.loops.keys())", "on & split",
-        "plan.py::test_turns_of_one_kind_have_no_formula_for_a_stage",
+        "a stage has all turns of the model", "interpreters/count/symbols.py",
+        "self.loops[letter] if letter in self.loops else self.value(count)", "self.value(count)",
+        "plan.py::test_formulas_of_what_stages_exchange_are_its_numbers[llama pp: l; tp: g f v]",
     ),
     _mutant(
         "each stage keeps all microbatches", "report/plans.py",

@@ -352,10 +352,14 @@ model M(z_bd) -> z_bd:
 
 
 def test_an_index_that_no_stage_carries_is_refused() -> None:
-    model = einformer.parse(STREAM).bind(D=4, L=2)
-    assert [row.stage for row in model.exchanges("pp=2,tp=2", "pp: l; tp: d", B=2)] == [0, 1]
-    with pytest.raises(EinformerError, match="E741 no tensor of the model carries `d'`"):
-        model.exchanges("pp=2,tp=2", "pp: l; tp: d'", B=2)
+    with pytest.raises(EinformerError, match="E741 no tensor of the model carries `j'`"):
+        bound("llama").exchanges("pp=2,tp=2", "pp: l; tp: j'", B=2, S=4)
+
+
+def test_stages_share_no_weight_that_has_numbers_for_each_turn() -> None:
+    """It would be taken for one that several stages have, whose gradients are summed."""
+    with pytest.raises(EinformerError, match="E741 `γ` has numbers for each turn of the loop over `l`"):
+        einformer.parse(STREAM).bind(D=4, L=2).exchanges("pp=2", "pp: l", B=2)
 
 
 def test_stages_are_priced_for_training_alone() -> None:

@@ -193,7 +193,7 @@ class Symbols(Sizes[sympy.Expr]):
         split: set[str] = set()
         for case in site.cases:
             on = {x.letter for x in subexpressions(case.condition) if isinstance(x, tree.Index)}
-            if len(on) != 1 or on & (split | self.loops.keys()):
+            if len(on) != 1 or on & split:
                 raise _refuse(case.condition)
             (letter,) = on
             split.add(letter)
