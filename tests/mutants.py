@@ -1426,7 +1426,7 @@ MUTANTS = (
     _mutant(
         "a stage has all turns of the model", "interpreters/count/symbols.py",
         "self.loops[letter] if letter in self.loops else self.value(count)", "self.value(count)",
-        "plan.py::test_formulas_of_what_stages_exchange_are_its_numbers[llama pp: l; tp: g f v]",
+        "plan.py::test_a_stage_has_its_part_of_the_turns",
     ),
     _mutant(
         "each stage keeps all microbatches", "report/plans.py",

@@ -298,6 +298,11 @@ def test_formulas_of_what_stages_exchange_are_its_numbers(case: tuple[str, dict[
     assert len({row.stage for row in numbers}) == 2
 
 
+def test_a_stage_has_its_part_of_the_turns() -> None:
+    formulas = bound("llama").exchange_formulas("pp=2,tp=2", "pp: l; tp: g f v")
+    assert {str(row.times) for row in formulas if row.layer == "Attention"} == {"L/pp"}
+
+
 def test_turns_of_one_kind_have_no_formula_for_a_stage() -> None:
     text = (
         INSIDE.replace("model Inside", "layer Inside").replace(" causal in s", "")
