@@ -318,7 +318,7 @@ def negated(inequality: Inequality) -> Inequality:
     return Inequality(inequality.linear * -1, not inequality.strict)
 
 
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {**NUMERIC, "^": pow, "/": lambda x: 1 / x}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {**NUMERIC, "^": math.pow, "/": lambda x: 1 / x}
 
 
 def evaluate(linear: Linear, numbers: Mapping[str, Any], legend: Legend | None = None) -> tuple[Any, int]:
