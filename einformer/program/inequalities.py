@@ -348,7 +348,7 @@ def _evaluate_atom(atom: Atom, numbers: Mapping[str, Any], legend: Legend | None
             return float(legend.element(legend.scalars[atom.name], [*map(int, arguments)]))
         try:
             return float(_FUNCTIONS[atom.name](*arguments))
-        except (ValueError, OverflowError, ZeroDivisionError):
+        except (ValueError, OverflowError, ZeroDivisionError, TypeError):
             return math.nan  # in another case than that for which it is written
 
     quotients = [value / whole for value, whole in values]
