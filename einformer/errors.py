@@ -10,9 +10,8 @@ import pathlib
 import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
-
-from einformer.records import dataclass, field
 
 T = TypeVar("T")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from einformer.errors import EinformerError, Source, check_name, fail, find_row
@@ -16,7 +17,6 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Layer, Name, Spec
 from einformer.program.causality import check_spec
-from einformer.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     import numpy as np

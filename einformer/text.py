@@ -5,12 +5,12 @@ from __future__ import annotations
 import codecs
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from einformer.errors import fail
 from einformer.huggingface import documents
 from einformer.objects import Model
-from einformer.records import dataclass
 
 _BYTES = 256
 _BEGUN = 3  # of a letter of four bytes so many may be there, each shown as one sign until the last comes

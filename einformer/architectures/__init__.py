@@ -6,8 +6,7 @@ import functools
 import pathlib
 import tomllib
 from collections.abc import Mapping
-
-from einformer.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

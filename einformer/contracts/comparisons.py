@@ -10,6 +10,7 @@ import inspect
 import keyword
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any
 
@@ -18,7 +19,6 @@ from einformer.contracts.signature import find_owner, find_parameters
 from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, ScalarValue, Several, Size
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
 from einformer.language.walk import subexpressions
-from einformer.records import dataclass
 
 _STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 

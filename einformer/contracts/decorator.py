@@ -8,6 +8,7 @@ import itertools
 import linecache
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
@@ -29,7 +30,6 @@ from einformer.contracts.signature import (
 from einformer.contracts.syntax import Contract, Item
 from einformer.contracts.violations import ARRAYS, MISSING, Checker, attribute, is_scalar
 from einformer.errors import EinformerError, fail
-from einformer.records import dataclass
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _COUNT = itertools.count(1)

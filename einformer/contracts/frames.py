@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -18,7 +19,6 @@ from einformer.contracts.violations import Checker
 from einformer.errors import EinformerError
 from einformer.language.tree import Name
 from einformer.language.walk import subexpressions
-from einformer.records import dataclass, field
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 counts = {"functions": 0, "values": 0}

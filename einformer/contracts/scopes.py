@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from einformer.errors import fail
-from einformer.records import dataclass
 
 OWN = "_einformer_sizes"  # where an object keeps its sizes; they are pickled with it
 USED: list[bool] = []  # was there ever a block? Before that, no call asks for one

@@ -5,9 +5,10 @@ A size is an expression of the notation in the letters of sizes: `s` and `s'` ar
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from einformer.errors import Span
 from einformer.language.tree import Expression, Name
-from einformer.records import dataclass, field
 
 REST = Name("...")  # the size of `...`, which is a tuple
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import Any, assert_never
@@ -23,7 +24,6 @@ from einformer.errors import EinformerError, Span, fail
 from einformer.language.printer import show
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
 from einformer.language.walk import subexpressions
-from einformer.records import dataclass
 
 ARRAYS = (Tensor, np.ndarray)
 MISSING = object()

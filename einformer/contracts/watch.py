@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -27,7 +28,6 @@ from einformer.contracts.violations import Checker
 from einformer.errors import EinformerError, fail
 from einformer.language.suggestions import find_closest
 from einformer.objects import Model, Specification
-from einformer.records import dataclass, field
 
 
 def watch(

@@ -12,6 +12,7 @@ import operator
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from einformer.architectures import texts
@@ -26,7 +27,6 @@ from einformer.language.parser import parse_scalars
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name, Spec
 from einformer.program.causality import check_spec
-from einformer.records import dataclass, replace
 
 _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt, "==": operator.eq}

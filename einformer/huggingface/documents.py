@@ -7,9 +7,9 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from einformer.errors import NOWHERE, Source, Span, fail
-from einformer.records import dataclass, field
 
 MOST_BYTES = 10_000_000
 # The objects whose keys are read, by the name that is theirs here; one in them has an older name.

@@ -12,10 +12,10 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from einformer.huggingface.keys import WHOLE, Fixed, Key, NumberList, WordList
-from einformer.records import dataclass
 
 _PACKAGE = pathlib.Path(__file__).parent.parent
 _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from einformer.records import dataclass
 
 WHOLE = "whole"
 LEAST = {WHOLE: 1, "whole from 0": 0, "0 or 1": 0}

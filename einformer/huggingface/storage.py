@@ -8,6 +8,7 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,6 @@ from einformer.errors import fail, find_row
 from einformer.huggingface.families import Family, family, match_rows
 from einformer.interpreters.count.conventions import read_formats
 from einformer.language.weights import Placed, key
-from einformer.records import dataclass, field
 
 _FALLBACKS = {"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}  # where blocks do not divide a row: llama-quant.cpp
 _EIGHT, _SEVENTY = 8, 80  # experts, and layers, that llama-quant.cpp treats on their own

@@ -12,6 +12,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
@@ -20,7 +21,6 @@ from torch import Tensor
 
 from einformer.errors import fail
 from einformer.huggingface import documents
-from einformer.records import dataclass
 
 State = Mapping[str, Tensor]
 Version = tuple[int, int, int]  # of a file: another one has another

@@ -11,6 +11,7 @@ import math
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,7 +25,6 @@ from einformer.huggingface.stored import FLOATS, Alone, Box, Shape, State, Store
 from einformer.interpreters.torch.views import list_views
 from einformer.language import weights as placed
 from einformer.language.weights import Placed, key
-from einformer.records import dataclass, field
 
 Regions = Mapping[str, tuple[range, ...]]  # the numbers of each index of some weights, by path
 WHOLE: Regions = {}

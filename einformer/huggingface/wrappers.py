@@ -6,12 +6,12 @@ import functools
 import pathlib
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from einformer.errors import fail
 from einformer.huggingface.documents import JsonObject, name
 from einformer.huggingface.families import families, read_null
-from einformer.records import dataclass, replace
 
 _JOINTS, _TIE, _TABLES = "what joins the parts", "tie_word_embeddings", pathlib.Path(__file__).parent
 

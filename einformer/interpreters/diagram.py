@@ -11,6 +11,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -25,7 +26,6 @@ from einformer.program.listing import spell_labels
 from einformer.program.lowering import lower
 from einformer.program.operations import Function, Line, Turns, Value
 from einformer.program.rewrite import list_lines, walk, walk_values
-from einformer.records import dataclass, field, replace
 
 # Okabe and Ito's colours, which the colour-blind can tell apart, and what they stand for: the first that a box holds.
 COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, assert_never
 
@@ -23,7 +24,6 @@ from einformer.language.tree import Apply, Equation, Expression, Group, Index, L
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.language.weights import key
 from einformer.language.weights import weights as placed
-from einformer.records import dataclass, field, replace
 
 # -------------------------------------------------------------------------------------------- arrays with named axes
 

@@ -9,6 +9,7 @@ import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
@@ -22,7 +23,6 @@ from einformer.language.slots import Access, IndexNumbers, Whole, is_affine, rea
 from einformer.language.suggestions import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.tree import Apply, Axis, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Sum, Tensor
 from einformer.language.walk import children, equations, expressions, indices_in, loops, open_groups, slots_of, subexpressions
-from einformer.records import dataclass, replace
 
 MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
 # What a note begins with, if that is a factor: a name, and its subscript.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.language.printer import PLAIN
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Tensor, Weight
 from einformer.language.walk import equations, loops, map_in_turns, open_groups, rebuild, slots_of, subexpressions
-from einformer.records import dataclass, replace
 
 Letters = dict[str, None]  # an ordered set
 

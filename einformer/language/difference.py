@@ -6,6 +6,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from einformer.language.binding import find_sizes
 from einformer.language.calls import axis_of
@@ -13,7 +14,6 @@ from einformer.language.printer import PLAIN, Printer, number, show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Equation, Layer, Loop, Number, Scalar, Spec
 from einformer.language.walk import statements
-from einformer.records import dataclass
 
 # By what two axes are the same one, the surest first: size and letter, size and remark, size, remark, letter.
 _RULES: tuple[Callable[[Axis], str], ...] = (

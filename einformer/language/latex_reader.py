@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, NoReturn
 
@@ -32,7 +33,6 @@ from einformer.language.tokens import (
     Token,
     is_latex,
 )
-from einformer.records import dataclass, field
 
 # ----------------------------------------------------------------------------------------------------------- the marks of TeX
 

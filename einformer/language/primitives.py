@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
-
-from einformer.records import dataclass
 
 Keeps = Literal["input", "output", "both", "mask", "nothing"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import TypeGuard, assert_never
@@ -35,7 +36,6 @@ from einformer.language.tree import (
     Tensor,
     Weight,
 )
-from einformer.records import dataclass, replace
 
 _LEGEND, _COMMENT, _NOTE = 22, 48, 65  # columns of what is said beside the code
 _ROW = 90  # characters of a row of weights

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Finding
 from einformer.language.calls import Binding, Letters, axis_of, bind_call, callees, slot_letters
@@ -16,7 +17,6 @@ from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, loops, rebuild, subexpressions
-from einformer.records import dataclass, field, replace
 
 Wanted = frozenset[str]
 

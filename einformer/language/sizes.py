@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TypeVar, assert_never
@@ -15,7 +16,6 @@ from einformer.language.primitives import CONSTANTS, NUMERIC, row_of
 from einformer.language.printer import show
 from einformer.language.tree import Apply, Axis, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, subexpressions
-from einformer.records import dataclass, field
 
 Monomial = tuple[tuple[str, int], ...]  # letters with their powers, in order; a power may be negative
 Polynomial = dict[Monomial, Fraction]

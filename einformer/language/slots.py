@@ -9,6 +9,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from einformer.errors import EinformerError
@@ -18,7 +19,6 @@ from einformer.language.primitives import COMPARISONS, NAMES, NUMERIC, PRIMITIVE
 from einformer.language.sizes import Legend, index_of
 from einformer.language.tree import Apply, Expression, Group, Index, Layer, Name, Number, Scalar, Tensor
 from einformer.language.walk import children, equations, indices_in, loops, slots_of, subexpressions
-from einformer.records import dataclass, field, replace
 
 MOST = 4_000  # combinations of index numbers that are tried, and nodes of a number that is put together from lines of a body
 SAMPLES = 12  # numbers of an index over an axis whose size is open

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import fail
 from einformer.language.calls import Binding, axis_of, slot_letters
@@ -17,7 +18,6 @@ from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Spec, Tensor, Weight
 from einformer.language.walk import equations, list_letters, map_in_turns, rebuild, slots_of, subexpressions
-from einformer.records import dataclass, field, replace
 
 Carried = tuple[str, ...]
 _RETURNED = ""

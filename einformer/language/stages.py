@@ -7,6 +7,7 @@ stage: the one that the loop changes. Later stages compute again what is made of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 from einformer.errors import fail
@@ -27,7 +28,6 @@ from einformer.language.tree import (
     Weight,
 )
 from einformer.language.walk import equations, map_expressions, map_right_sides, rebuild, subexpressions
-from einformer.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

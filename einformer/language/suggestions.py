@@ -6,6 +6,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from einformer.errors import Finding, Span
 from einformer.language.calls import axis_of
@@ -15,7 +16,6 @@ from einformer.language.sizes import Legend
 from einformer.language.tokens import WORDS, is_latex
 from einformer.language.tree import Apply, Expression, Index, Name, Spec, Tensor
 from einformer.language.walk import children, slots_of
-from einformer.records import dataclass
 
 # -------------------------------------------------------------------------------------------------------------- names
 

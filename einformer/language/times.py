@@ -7,6 +7,7 @@ and no equation mixes the rows of a batch. Whether a value depends on later posi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from einformer.errors import Finding
 from einformer.language.calls import axis_of, cite_layer, slot_letters
@@ -15,7 +16,6 @@ from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Loop, Name, Node, Spec, Statement, Tensor
 from einformer.language.walk import children, equations, indices_in, slots_of
-from einformer.records import dataclass, field
 
 
 def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from einformer.errors import EinformerError, Finding, Source, Span, fail
-from einformer.records import dataclass
 
 MAXIMUM_TEXT = 100_000  # characters: a specification is a page or two, and what is read is read within a second
 MAXIMUM_LINE = 4_000

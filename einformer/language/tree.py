@@ -6,10 +6,10 @@ Nodes are data: frozen, compared by content (spans apart), without methods that 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 from einformer.errors import NOWHERE, Span
-from einformer.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of, calls
@@ -12,7 +13,6 @@ from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Layer, Loop, Spec, Statement, Weight
 from einformer.language.walk import children
-from einformer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

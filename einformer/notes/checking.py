@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import Finding, Source, Span
 from einformer.notes.documents.pieces import Document, Formula, Section, Words
@@ -24,7 +25,6 @@ from einformer.notes.legend import (
 from einformer.notes.letters import NO_LEGEND, Letters, propose
 from einformer.notes.reading import DocumentEquation, Side, Told, read_equations
 from einformer.notes.specifications import check_specification, is_specification
-from einformer.records import dataclass, field, replace
 
 _FONT = re.compile(rf"`([^\W\d_])(?:{'|'.join(sorted({*LETTERED, *BOLD}))})")  # the names `Amathcal` and `A` are two
 _CAUSAL = ("causal", "autoregressive")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import string
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from einformer.architectures import texts
 from einformer.language.difference import Renaming
@@ -13,7 +14,6 @@ from einformer.language.tree import Equation, Scalar, Spec
 from einformer.language.walk import equations
 from einformer.notes.references import Reference, references
 from einformer.notes.sources import Publication, sources
-from einformer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

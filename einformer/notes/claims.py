@@ -8,6 +8,7 @@ import pathlib
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from einformer.errors import EinformerError
@@ -17,7 +18,6 @@ from einformer.notes import quantities
 from einformer.notes.notations import conventions
 from einformer.notes.quantities import NOT_DERIVED, QUANTITIES, About
 from einformer.notes.sources import sources
-from einformer.records import dataclass, field
 
 if TYPE_CHECKING:
     import sympy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import tomllib
+from dataclasses import dataclass
 
 from einformer.errors import Span
 from einformer.interpreters.torch import source
@@ -13,7 +14,6 @@ from einformer.language import binding
 from einformer.notes import shelf
 from einformer.notes import sources as documents
 from einformer.program.causality import check_spec
-from einformer.records import dataclass
 
 _TEXTS = pathlib.Path(__file__).parent / "emitted.toml"
 

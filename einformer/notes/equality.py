@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,6 @@ from einformer.language import binding
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
-from einformer.records import dataclass, field
 
 _EQUATION = re.compile(r"(\w+_([a-z']+)) (=|!=) (.+)")  # `a_nn' = a_n'n`
 _UNUSED = "E203"  # lines may define more than one equation needs

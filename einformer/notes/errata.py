@@ -10,6 +10,7 @@ import pathlib
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from einformer.errors import Source
@@ -18,7 +19,6 @@ from einformer.notes.documents.latex import read_markdown
 from einformer.notes.files import lint_text
 from einformer.notes.settings import Settings
 from einformer.notes.sources import sources
-from einformer.records import dataclass, field, replace
 
 _ERRATA = pathlib.Path(__file__).parent / "errata"
 Kind = Literal["index", "shape", "value", "property", "cost", "prose"]

@@ -11,6 +11,7 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language import calls
@@ -25,7 +26,6 @@ from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated
 from einformer.notes.letters import slot_letters
 from einformer.notes.reading import DocumentEquation
-from einformer.records import dataclass, field, replace
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from einformer.errors import NOWHERE, EinformerError, Finding, Source, Span, fail
 from einformer.language.calls import axis_of
@@ -18,7 +19,6 @@ from einformer.language.sizes import Legend, Polynomial
 from einformer.language.tree import Axis, Expression, Index, Name, Number, Scalar, Spec, Tensor
 from einformer.language.walk import indices_in
 from einformer.notes.documents.pieces import Passage, Section
-from einformer.records import dataclass, field
 
 _NOTHING = Spec("", (), (), ())
 _TENSOR = r"\$\s*(?P<name>\\?[A-Za-z]+'*)\s*_\s*\{?\s*(?P<letters>[a-z'\s]+?)\s*\}?\s*%s"

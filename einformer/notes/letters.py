@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from einformer.errors import Span
 from einformer.language.calls import axis_of
@@ -17,7 +18,6 @@ from einformer.language.tree import Apply, Expression, Group, Index, Name, Power
 from einformer.language.walk import rebuild, subexpressions
 from einformer.notes.documents.subscripts import strip_mark
 from einformer.notes.reading import DocumentEquation, is_respelled
-from einformer.records import dataclass, replace
 
 NO_LEGEND = "no legend"
 RAISED = "↑"  # ends the name of a tensor once for each of its upper indices: `g_{ij}` and `g^{ij}` are two tensors

@@ -11,9 +11,9 @@ import ast
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Source, Span
-from einformer.records import dataclass, field
 
 Shape = tuple[str, ...]  # a letter for each axis; `1` for length 1, and nothing for an unknown axis
 LETTER = re.compile(r"[A-Za-z][2-9]?|1")

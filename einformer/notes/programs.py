@@ -9,6 +9,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import groupby
 from types import NoneType
 
@@ -24,7 +25,6 @@ from einformer.notes.documents.signs import BOLD
 from einformer.notes.documents.typst import read_typst
 from einformer.notes.reading import NO_INDICES, DocumentEquation, read_equations
 from einformer.notes.specifications import is_specification
-from einformer.records import dataclass, replace
 
 _BLOCK = re.compile(
     r"""^(?P<margin>[ \t]*)(?: (?P<fence>```+|~~~+)[ \t]*einformer\b[^\n]*

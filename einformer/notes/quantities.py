@@ -6,6 +6,7 @@ import functools
 import pathlib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from einformer.errors import EinformerError, fail
@@ -30,7 +31,6 @@ from einformer.program.causality import check_spec
 from einformer.program.keeping import kept
 from einformer.program.lowering import lower_functions
 from einformer.program.sharding import read_sharding
-from einformer.records import dataclass, replace
 
 if TYPE_CHECKING:
     import sympy

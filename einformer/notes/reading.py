@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Source, Span
 from einformer.language.latex_reader import CASES, Mark, MarkedLine, marks, read_row
@@ -20,7 +21,6 @@ from einformer.notes.documents.macros import expand_macros
 from einformer.notes.documents.pieces import Formula, Macro, Passage, is_too_deep, shorten_blanks
 from einformer.notes.documents.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PARTING, RELATIONS, UNREAD
 from einformer.notes.documents.spelling import rewrite_formula
-from einformer.records import dataclass, replace
 
 _EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
 _SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→", ":", *_EQUALS))

@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from einformer.language.printer import alone, show
@@ -21,7 +22,6 @@ from einformer.language.tree import Axis, Equation, Scalar
 from einformer.language.walk import equations
 from einformer.notes.emitted import Emitted, find_emitted
 from einformer.notes.shelf import elaborate
-from einformer.records import asdict, dataclass, field
 
 if TYPE_CHECKING:
     from einformer.notes import claims  # which needs sympy: a source that names its documents does not

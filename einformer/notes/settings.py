@@ -6,10 +6,10 @@ import pathlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import EinformerError, Source, Span, catalogue, fail
 from einformer.notes.legend import read_legend
-from einformer.records import dataclass, field, replace
 
 _KINDS: dict[str, type] = {"ignore": list, "exclude": list, "legend": dict, "axes": dict, "macros": dict}
 _COMMENT = re.compile(r"einformer:\s*ignore\b(?:\[([A-Za-z0-9, ]*)\])?")

@@ -6,8 +6,7 @@ import functools
 import pathlib
 import tomllib
 from collections.abc import Iterable, Mapping
-
-from einformer.records import dataclass, field
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from einformer.errors import Source
 from einformer.interpreters import reference
 from einformer.language import binding
 from einformer.notes.errata import errata
-from einformer.records import dataclass
 
 # One head, and the last position alone: only its query is printed, and it sees all the others.
 _HEAD = """

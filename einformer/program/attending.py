@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
@@ -13,7 +14,6 @@ from einformer.program.operations import Axes, Function, Value, add, contract, m
 from einformer.program.orders import MANY, estimate_size, order_pairs
 from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell, spell_factors
-from einformer.records import dataclass, replace
 
 
 def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, str]]:

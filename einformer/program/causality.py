@@ -9,6 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from einformer.errors import Finding, Span
 from einformer.language import check as language
@@ -33,7 +34,6 @@ from einformer.program.inequalities import (
 )
 from einformer.program.lowering import lower_functions
 from einformer.program.positions import Analysis, Read
-from einformer.records import dataclass, field
 
 MOST_POSITIONS = 100  # of a counterexample, which is only looked for to explain a refusal
 MOST_TRIALS = 20_000

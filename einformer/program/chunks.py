@@ -8,6 +8,7 @@ without a softmax, times how much is left of each position, plus what the state 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
@@ -15,7 +16,6 @@ from einformer.program.kernels import Chunked
 from einformer.program.operations import Axes, Function, Line, Turns, Value, add, multiply
 from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import ONE, Term, Terms, identity, spell
-from einformer.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import Span, fail
 from einformer.language.calls import axis_of
@@ -29,7 +30,6 @@ from einformer.program.operations import Axes, Carried, Function, Line, Turns, V
 from einformer.program.rewrite import Rewriting, walk_calls, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import Sharding, Window, clash, is_own, is_size, own, refuse_unused
 from einformer.program.windows import find_windows
-from einformer.records import dataclass, field, replace
 
 Version = tuple[str, str, int]  # a tensor of a layer, and in how many loops it is defined
 Parts = Mapping[str, Axes]  # the axes of the mesh over which a value is in parts, with the indices that were summed

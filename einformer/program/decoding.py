@@ -7,6 +7,7 @@ own, so a value over positions is over rows too. `cache.py` derives which tensor
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from einformer.language.calls import axis_of
@@ -35,7 +36,6 @@ from einformer.program.operations import (
 )
 from einformer.program.rewrite import Rewriting, find_read, name_values, walk, walk_lines, walk_values
 from einformer.program.terms import Values
-from einformer.records import dataclass, field, replace
 
 Kind = Literal["visible", "earlier", "sum", "same"]
 KEPT = " kept"  # the end of the name of a line that keeps another

@@ -8,6 +8,7 @@ these pairs only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from einformer.language.primitives import CONDITIONS
 from einformer.program import operations as op
@@ -16,7 +17,6 @@ from einformer.program.matching import put_heads_first
 from einformer.program.needs import Choice, Flow, Flows
 from einformer.program.operations import Axes, Function, Line, Turns, Value, multiply, replace_operands, unite_axes
 from einformer.program.rewrite import Rewriting, count_operands, count_reads, list_lines, walk, walk_lines
-from einformer.records import dataclass, field, replace
 
 
 def find_routings(flows: Flows) -> dict[str, Routing]:

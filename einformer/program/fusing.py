@@ -6,6 +6,7 @@ import functools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.language.calls import axis_of
 from einformer.language.primitives import COMPARISONS, NUMERIC, OPPOSITE
@@ -34,7 +35,6 @@ from einformer.program.passing import raise_constants, sink_masks
 from einformer.program.rewrite import FunctionScope, Rewriting, count_reads, find_differentiated, prune
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Values
-from einformer.records import dataclass, field, replace
 
 
 def add_kernels(

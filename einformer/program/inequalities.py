@@ -12,6 +12,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +21,6 @@ from einformer.language.calls import axis_of
 from einformer.language.primitives import NUMERIC
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Apply, Expression, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
-from einformer.records import dataclass, field
 
 MOST_CASES = 64  # more conjunctions are joined into what all of them say
 MOST_INEQUALITIES = 400  # of one elimination; beyond these nothing is refuted

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from einformer.errors import EinformerError, Span, fail
@@ -28,7 +29,6 @@ from einformer.program.operations import Function, Line, Turns, Value
 from einformer.program.positions import Analysis, Anchor, Body, Call, Read, Step, Support
 from einformer.program.rewrite import find_read, name_values, walk, walk_loops
 from einformer.program.turns import Loops, Site
-from einformer.records import dataclass, field, replace
 
 Kind = Literal["visible", "earlier", "sum", "same"]
 Limit = TypeVar("Limit")  # a number, or an expression for it

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from einformer.program.operations import Axes, Rewritten, Value
-from einformer.records import dataclass
 
 PAIR = "a pair of a row and one of its experts"  # the index of values that are computed for chosen experts
 JOINT = "the rows of several matrices"  # the index of a product of several maps

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from einformer.language.printer import show
 from einformer.program import operations as op
 from einformer.program.operations import Function, Line, Program, Turns, Value
-from einformer.records import dataclass, field
 
 INDENT = "  "
 _INFIX = ("+", "*", "/", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or", "mod")

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from einformer.errors import EinformerError, Span
@@ -34,7 +35,6 @@ from einformer.program.operations import (
     unite_axes,
 )
 from einformer.program.softmax import find_blind, is_weighed
-from einformer.records import dataclass, field, replace
 
 
 def lower(spec: Spec, name: str, legend: Legend) -> op.Program:

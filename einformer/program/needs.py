@@ -12,6 +12,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from typing import Literal
@@ -46,7 +47,6 @@ from einformer.program.inequalities import (
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import list_differentiated, walk, walk_loops
 from einformer.program.turns import Case, Loops
-from einformer.records import dataclass, field, replace
 
 # ----------------------------------------------------------------------------------------------------------- choices
 

@@ -8,13 +8,13 @@ once, and two values are one if they are one object. Sizes stay letters: a progr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from einformer.errors import NOWHERE, Span
 from einformer.language.calls import axis_of
 from einformer.language.primitives import PRIMITIVES, Primitive, row_of
 from einformer.language.tree import Equation, Loop
-from einformer.records import dataclass, field, replace
 
 Axes = tuple[str, ...]  # letters of indices, with their primes; no letter twice
 Label = tuple[str, ...]  # the letters that share one axis of a stored tensor, row-major: `(ae)` has two

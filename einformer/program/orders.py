@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from einformer.errors import EinformerError
 from einformer.language.sizes import Legend
-from einformer.records import dataclass
 
 Letters = frozenset[str]
 Pair = tuple[int, int]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import Source, Span
 from einformer.language.primitives import PRIMITIVES
@@ -19,7 +20,6 @@ from einformer.program.arithmetic import spell
 from einformer.program.operations import Function, Line, Turns, Value, multiply
 from einformer.program.rewrite import Rewriting, count_reads, list_lines, walk, walk_calls, walk_lines, walk_values
 from einformer.program.terms import Values
-from einformer.records import dataclass, field, replace
 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
 Functions = Mapping[str, Function]

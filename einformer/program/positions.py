@@ -12,6 +12,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import NOWHERE, Span
 from einformer.language.calls import axis_of
@@ -42,7 +43,6 @@ from einformer.program.inequalities import (
 from einformer.program.operations import Carried, Function, Line, Turns, Value
 from einformer.program.rewrite import walk, walk_lines
 from einformer.program.turns import Case, Loops
-from einformer.records import dataclass, field, replace
 
 _MOST_TURNS = 4  # of a loop whose masks change, before nothing is claimed of them
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, replace_operands
 from einformer.program.terms import Terms, Values
-from einformer.records import dataclass, field, replace
 
 # ---------------------------------------------------------------------------------------------------------------- walks
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of
 from einformer.language.tree import Expression
 from einformer.program import operations as op
 from einformer.program.operations import Axes, Function, Line, Turns, Value
 from einformer.program.rewrite import walk_lines
-from einformer.records import dataclass, replace
 
 
 class Kind(enum.Enum):

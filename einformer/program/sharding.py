@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from einformer.errors import NOWHERE, EinformerError, Source, Span, fail
 from einformer.language.calls import axis_of
@@ -17,7 +18,6 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Name
 from einformer.program.operations import Function
 from einformer.program.rewrite import walk_values
-from einformer.records import dataclass, field, fields, replace
 
 _AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
 _ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*|\(\s*[^\W\d_]'*\s*\)\s*)*)")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Span
 from einformer.language.calls import axis_of
@@ -19,7 +20,6 @@ from einformer.program import operations as op
 from einformer.program.operations import Function, Value, replace_operands
 from einformer.program.rewrite import walk_calls, walk_loops, walk_values
 from einformer.program.terms import MINUS, Values
-from einformer.records import dataclass, replace
 
 Mask = tuple[Value, bool]  # a condition, and whether it must hold
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from math import ceil, floor, gcd, lcm
 
@@ -18,7 +19,6 @@ from einformer.language.tree import Name, Number
 from einformer.program import operations as op
 from einformer.program.kernels import Picked
 from einformer.program.operations import Label, Value, contract, map_values, multiply, replace_operands
-from einformer.records import dataclass, field, fields, replace
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
 MINUS = op.Constant(-math.inf)

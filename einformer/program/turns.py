@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from einformer.language.tree import Expression
 from einformer.language.weights import key
-from einformer.records import dataclass, replace
 
 Loops = tuple[tuple[str, Expression], ...]  # the letter and the count of each loop around, outside first
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import cast
 
 from einformer.errors import EinformerError
@@ -24,7 +25,6 @@ from einformer.program.needs import Flow, Flows, Step, flat
 from einformer.program.operations import Function, Value
 from einformer.program.rewrite import walk_loops, walk_values
 from einformer.program.sharding import Sharding, Window
-from einformer.records import dataclass, field
 
 Reach = tuple[Expression, Expression]  # how far before and after its own positions a rank reads
 

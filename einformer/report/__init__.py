@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.rules import total
 from einformer.objects import Model
-from einformer.records import asdict, dataclass
 from einformer.report.checks import CHECKS, Check, list_letters, run_check
 from einformer.report.contents import LayerSection, SizeRow, sections, sizes
 from einformer.report.specimen import Specimen, reads

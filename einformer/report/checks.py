@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from einformer.errors import EinformerError
@@ -13,7 +14,6 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import EquationCount, count_flops, sum_counts
 from einformer.language.sizes import Legend
 from einformer.language.tree import Index, Layer, Name, Tensor
-from einformer.records import dataclass
 from einformer.report.contents import Shape, shapes
 from einformer.report.specimen import Small, Specimen, reads
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from einformer.errors import EinformerError
@@ -11,7 +12,6 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.language.difference import Difference
 from einformer.objects import Model
 from einformer.program.keeping import kept_in_letters
-from einformer.records import asdict, dataclass
 
 if TYPE_CHECKING:
     import sympy

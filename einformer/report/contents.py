@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from einformer.interpreters.count.table import Instance
@@ -13,7 +14,6 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Index, Name, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.objects import Model
-from einformer.records import dataclass
 from einformer.report.specimen import Specimen
 
 if TYPE_CHECKING:

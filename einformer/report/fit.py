@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -19,7 +20,6 @@ from einformer.language import weights as placed
 from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.objects import Model, choose_rows
 from einformer.program.sharding import WHOLE, own
-from einformer.records import dataclass
 
 Use = Literal["training", "generation"]
 MOST_STEPS = 64  # multiples of the heads that are tried for a width whose sizes come out whole

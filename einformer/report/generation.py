@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from einformer.errors import EinformerError
@@ -13,7 +14,6 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import spell_bytes
 from einformer.language.sizes import MAXIMUM_SIZE
 from einformer.objects import Model, choose_rows
-from einformer.records import dataclass
 from einformer.report import fit
 
 HEAD = ("kind of layer", "layers", "keeps of a row", "bytes of a position", "bytes")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from einformer.errors import EinformerError, fail
@@ -32,7 +33,6 @@ from einformer.program.lowering import lower_functions
 from einformer.program.operations import Function, Value, unite_axes
 from einformer.program.rewrite import walk_loops, walk_values
 from einformer.program.sharding import Sharding, refuse_remainders
-from einformer.records import dataclass, field, replace
 
 # What the axes of a mesh with these names split, outermost first. An axis with another name splits any of these.
 ROLES = {"pp": "stages", "dp": "rows", "cp": "positions", "ep": "experts", "tp": "weights"}

@@ -7,6 +7,7 @@ import importlib
 import os
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from einformer.interpreters.count.conventions import Convention, Device, Precisi
 from einformer.interpreters.count.roofline import TimeBound
 from einformer.interpreters.count.rules import Recompute
 from einformer.objects import Model
-from einformer.records import dataclass
 from einformer.report import series
 
 if TYPE_CHECKING:

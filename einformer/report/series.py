@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from einformer.errors import fail
@@ -12,7 +13,6 @@ from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import EquationCount, Memory, Recompute, count_flops, count_traffic, find_intensity
 from einformer.objects import Model, choose_rows
-from einformer.records import dataclass, fields
 
 SHORTEST, LONGEST = 16, 2**17  # positions, where a text says no bound
 _A_DOUBLING = 4  # points

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from einformer import targets
@@ -11,7 +12,6 @@ from einformer.huggingface.families import architectures, families
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Apply, Equation, Expression, Index, Product, Spec, Sum, Tensor
 from einformer.language.walk import equations, subexpressions
-from einformer.records import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from einformer.errors import EinformerError
@@ -16,7 +17,6 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Quotient
 from einformer.language.walk import equations, loops, subexpressions
 from einformer.objects import Model
-from einformer.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

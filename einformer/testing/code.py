@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from einformer.errors import fail
-from einformer.records import dataclass, replace
 from einformer.testing.guess import COMPILED, Parameter, guess
 from einformer.testing.mapping import Given, MappedParameter, Shape, assign_arguments, list_parameters, read_entries
 from einformer.testing.subject import Subject

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,6 @@ from einformer.errors import Span
 from einformer.language.calls import slot_letters
 from einformer.language.tree import Equation, Layer, Loop
 from einformer.language.walk import equations
-from einformer.records import dataclass
 from einformer.testing.exposed import Shown
 from einformer.testing.subject import Subject
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from einformer import targets
@@ -17,7 +18,6 @@ from einformer.notes import equality
 from einformer.notes.programs import LanguageText, read_program
 from einformer.notes.reading import DocumentEquation
 from einformer.objects import Specification
-from einformer.records import asdict, dataclass
 from einformer.report.checks import CHECKS, Check, run_check
 from einformer.report.specimen import Specimen
 from einformer.testing.trial import Trial, trial

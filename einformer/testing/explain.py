@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,7 +16,6 @@ from einformer.language.calls import slot_letters
 from einformer.language.printer import alone
 from einformer.language.tree import Apply, Equation, Expression, Layer, Spec, Tensor
 from einformer.language.walk import equations, rebuild, subexpressions
-from einformer.records import dataclass, replace
 from einformer.testing.departure import Departure
 from einformer.testing.mapping import MappedParameter, Piece, list_letters
 from einformer.testing.mistakes import ALONE, MISTAKES, PLAIN, TILED, VIEWED, Mistake

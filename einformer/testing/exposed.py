@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -14,8 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-
-from einformer.records import dataclass
 
 Array = NDArray[np.float64]
 _PURE = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))

@@ -7,11 +7,11 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from einformer.errors import fail
 from einformer.language.tree import Tensor
 from einformer.language.walk import equations, subexpressions
-from einformer.records import dataclass
 from einformer.testing.mapping import MappedParameter, Piece, Shape, Slots, list_letters
 from einformer.testing.subject import Subject
 

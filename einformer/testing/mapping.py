@@ -8,13 +8,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from einformer.errors import EinformerError, fail
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.parser import parse_expression
 from einformer.language.tree import Expression, Group, Index, Name, Number, Tensor
-from einformer.records import dataclass
 from einformer.testing.subject import Subject
 
 if TYPE_CHECKING:

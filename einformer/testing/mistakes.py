@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.primitives import PRIMITIVES
@@ -27,7 +28,6 @@ from einformer.language.tree import (
     Tensor,
 )
 from einformer.language.walk import equations, rebuild, subexpressions
-from einformer.records import dataclass, replace
 from einformer.testing.forms import (
     add,
     calls,

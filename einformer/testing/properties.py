@@ -8,6 +8,7 @@ tested as copies in float64 in evaluation mode.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 
 from einformer.errors import fail
-from einformer.records import dataclass
 from einformer.testing.code import name_code, prepare, to_array
 from einformer.testing.verdict import disagree, its_own_errors
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from einformer.language.calls import callees
 from einformer.language.tree import Equation, Expression, Layer, Loop, Spec, Statement, Tensor
 from einformer.language.walk import children, equations, rebuild
-from einformer.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

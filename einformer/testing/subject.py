@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +38,6 @@ from einformer.language.tree import (
 from einformer.language.walk import children, equations, loops, map_expressions, rebuild, subexpressions
 from einformer.objects import Model, Specification
 from einformer.program.causality import check_spec
-from einformer.records import dataclass, field, replace
 from einformer.targets import load, parse
 from einformer.testing.bare import read_bare
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from einformer.language.specialise import specialise
 from einformer.language.tree import Index, Layer, Tensor
 from einformer.language.walk import equations, subexpressions
 from einformer.objects import Specification
-from einformer.records import dataclass
 from einformer.testing import prime_sizes, values
 from einformer.testing.subject import Subject, isolate
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
@@ -27,7 +28,6 @@ from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, loops, map_equations, rebuild, subexpressions
-from einformer.records import dataclass, field, replace
 from tests.oracles.primitives import FUNCTIONS, KEEPING, REDUCING
 
 At = dict[str, int]

@@ -8,6 +8,7 @@ Weights are no activations. PyTorch itself saves more, by another convention.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -30,7 +31,6 @@ from einformer.program.needs import Flow, Need, Repeat, Step, made_of
 from einformer.program.orders import Letters
 from einformer.program.terms import Values
 from einformer.program.turns import Loops, TurnCount, turns_of
-from einformer.records import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 import sympy
@@ -17,7 +18,6 @@ from einformer.language.latex_reader import GREEK
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.tree import Name, Spec
 from einformer.language.walk import subexpressions
-from einformer.records import dataclass
 
 # The notes' letters by which terms are collected, in the order in which they are written; other letters stand before D.
 DEPTH, INPUTS, WIDTH = "L", ("B", "S"), "D"

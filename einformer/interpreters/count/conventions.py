@@ -7,11 +7,11 @@ import functools
 import pathlib
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
 from einformer.errors import fail, find_row
-from einformer.records import dataclass
 
 Work = Literal["training", "prefill", "decode"]
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from einformer.errors import fail
@@ -14,7 +15,6 @@ from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Format, read_table
 from einformer.interpreters.count.numbers import Numbers
 from einformer.program.keeping import Entry
-from einformer.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, cast
 
 from einformer.interpreters.count.rules import N, Sizes, WeightCount, count_on_one_device, product, total
@@ -34,7 +35,6 @@ from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
 from einformer.program.sharding import Sharding, Window, find_whole
 from einformer.program.turns import Case, Loops, Site, TurnCount, united
-from einformer.records import dataclass, field, replace
 
 NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     AllReduce: (("all-reduce", "forward"),),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.needs import Flow, Repeat, Step, Steps, flat
 from einformer.program.operations import Value
 from einformer.program.rewrite import list_differentiated, walk_loops
-from einformer.records import dataclass, field
 
 Turn = tuple[tuple[str, int], ...]  # the number of each loop around a line, outside first
 Calls = tuple[tuple[Value, int], ...]  # each call on the way, in so many loops

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, cast
 
 from einformer.interpreters.count.gradients import Calls, Gradients, ReachedFactor
@@ -30,7 +31,6 @@ from einformer.program.rewrite import list_differentiated, walk, walk_values
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Term
 from einformer.program.turns import Case, Site, TurnCount, below, turns_of, united
-from einformer.records import dataclass, field, replace
 
 T = TypeVar("T")
 Norms = tuple[Mapping[Value, Norm], set[Value]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -21,7 +22,6 @@ from einformer.program.inequalities import Facts, Inequality, Linear, connected,
 from einformer.program.needs import Region
 from einformer.program.sharding import WHOLE, Sharding
 from einformer.program.turns import Site, TurnCount
-from einformer.records import dataclass, field, replace
 
 
 def count_training(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic
 
 from einformer.errors import NOWHERE, fail
@@ -15,7 +16,6 @@ from einformer.language.tree import Layer, Spec
 from einformer.language.weights import key
 from einformer.program.operations import Function, Value
 from einformer.program.sharding import Sharding
-from einformer.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ tables of which a step reads single rows, and a second expert that another token
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from einformer.interpreters.count.conventions import CONVENTIONS, Device, Precision, Work
@@ -16,7 +17,6 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Recompute, count_flops, count_weights, sum_counts, sum_trained
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
-from einformer.records import dataclass, replace
 
 EXACT = CONVENTIONS["exact"]
 PREFILL = replace(EXACT, name="prefill", logits="last")

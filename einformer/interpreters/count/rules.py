@@ -9,6 +9,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, cast
 
 from einformer.errors import Span, fail, find_row
@@ -29,7 +30,6 @@ from einformer.program.operations import Axes, Value
 from einformer.program.orders import Letters, estimate_size
 from einformer.program.sharding import find_whole
 from einformer.program.turns import TurnCount, turns_of
-from einformer.records import dataclass, field, fields, replace
 
 Phase = Literal["forward", "backward", "training"]
 Recompute = Literal["none", "selective", "full"]

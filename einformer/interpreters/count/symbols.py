@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import sympy
@@ -25,7 +26,6 @@ from einformer.program.keeping import kept_in_letters
 from einformer.program.needs import Region
 from einformer.program.sharding import Sharding
 from einformer.program.turns import Case, Site, TurnCount
-from einformer.records import dataclass, field, replace
 
 MOST_TERMS = 30  # of a number multiplied out
 MOST_POWER = 1000

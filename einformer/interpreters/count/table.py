@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from einformer.errors import EinformerError
@@ -13,7 +14,6 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Activation, EquationCount, Memory, N, Phase, Recompute, Sizes, WeightCount
 from einformer.language.sizes import Legend
 from einformer.language.tree import Spec
-from einformer.records import asdict, dataclass
 
 if TYPE_CHECKING:
     import sympy

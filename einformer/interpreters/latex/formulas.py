@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import reduce
 from itertools import combinations
@@ -21,7 +22,6 @@ from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Name, Number, Tensor
 from einformer.language.walk import children, equations, subexpressions
-from einformer.records import dataclass, field
 
 Shape = tuple[str, str]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, permutations
 from types import MappingProxyType
 
@@ -29,7 +30,6 @@ from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Spec, Statement, Tensor, Weight
 from einformer.language.walk import children, equations, loops, map_equations, slots_of, subexpressions
-from einformer.records import dataclass, field, replace
 
 MOST = 5  # labels of one layer
 _ROW = 4  # weights of a line

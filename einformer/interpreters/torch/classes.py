@@ -10,6 +10,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,7 +52,6 @@ from einformer.program.collectives import split_pairs
 from einformer.program.operations import Call, Line, Turns
 from einformer.program.roles import Kind as RoleKind
 from einformer.program.roles import Role, read_roles
-from einformer.records import dataclass, replace
 
 Loops = tuple[Loop, ...]
 Choices = Sequence[tuple[Expression, bool]]  # conditions, and whether they hold

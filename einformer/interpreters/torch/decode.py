@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
@@ -44,7 +45,6 @@ from einformer.program.operations import Axes, Label, Line, Turns, Value
 from einformer.program.orders import estimate_size
 from einformer.program.rewrite import walk_lines, walk_values
 from einformer.program.sharding import refuse_split_positions
-from einformer.records import dataclass, field, replace
 
 
 def write_cached_source(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from einformer.interpreters.torch.fragments import (
@@ -39,7 +40,6 @@ from einformer.program.collectives import Collective
 from einformer.program.lowering import Lowering
 from einformer.program.operations import Carried, Function, Kind, Label, Line, Turns, Value, join_labels
 from einformer.program.rewrite import walk
-from einformer.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.classes import Class

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.emit import Emitter, Variable
 from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Dims, Fragment, align, permute
@@ -33,7 +34,6 @@ from einformer.program.kernels import (
 from einformer.program.operations import Axes, Function, Line, Value, View, join_labels
 from einformer.program.rewrite import count_reads, find_differentiated, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import own
-from einformer.records import dataclass, field, replace
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):

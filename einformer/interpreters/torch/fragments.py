@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from einformer.errors import fail
 from einformer.interpreters.torch.writing import spell_singly
@@ -16,7 +17,6 @@ from einformer.language.weights import key, list_stored
 from einformer.program.operations import Kind
 from einformer.program.orders import estimate_size, order_pairs
 from einformer.program.sharding import Sharding
-from einformer.records import dataclass, field, replace
 
 Dims = tuple[str, ...]
 _COMMENT = re.compile(r"(?:^|\s)# .*$", re.MULTILINE)

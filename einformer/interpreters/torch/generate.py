@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +16,6 @@ from einformer.interpreters.torch.cache import Cache, StaticCache
 from einformer.interpreters.torch.decode import find_rows, find_timed
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Layer
-from einformer.records import dataclass, replace
 
 _RESERVED = 4096  # positions for which a cache has room from the start; its stores double where there are more
 

@@ -15,6 +15,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -31,7 +32,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from einformer.errors import fail
 from einformer.interpreters.torch.module import find_class
-from einformer.records import dataclass
 
 Array = NDArray[Any]
 Read = tuple[tuple[int, ...], int | None]  # the shape of an input, and the number of tokens where it holds token ids

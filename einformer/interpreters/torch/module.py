@@ -11,6 +11,7 @@ import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -29,7 +30,6 @@ from einformer.language.slots import Whole, find_selecting
 from einformer.language.tree import Index, Layer, Spec
 from einformer.program.keeping import Entry
 from einformer.program.sharding import Sharding
-from einformer.records import dataclass, field, replace
 
 _COUNT = itertools.count(1)
 T = TypeVar("T")

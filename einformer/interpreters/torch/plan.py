@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from einformer.program.sharding import Sharding
-from einformer.records import dataclass
 
 INITIALISATIONS = ("gpt2", "fan_in")
 

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
@@ -26,7 +27,6 @@ from einformer.language.stages import Stage
 from einformer.language.tree import Spec
 from einformer.language.weights import key, weights
 from einformer.program.sharding import Sharding, read_mesh
-from einformer.records import dataclass
 
 T = TypeVar("T")
 Cuts = Mapping[str, tuple[tuple[int, ...], dict[int, str]]]  # by path: the shape of a whole weight, and its split dims

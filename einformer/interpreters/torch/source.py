@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
@@ -37,7 +38,6 @@ from einformer.program.lowering import lower_functions
 from einformer.program.operations import Call, Function
 from einformer.program.rewrite import walk_loops, walk_values
 from einformer.program.sharding import Window, describe_index, own
-from einformer.records import dataclass, field
 
 _TOKEN = re.compile(r"(?:self\.)?config\.\w+|\w+|\S")
 

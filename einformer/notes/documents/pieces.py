@@ -5,11 +5,11 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from einformer.errors import Source, Span
 from einformer.language.tokens import MAXIMUM_DEPTH
-from einformer.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 from einformer.language.latex_reader import LETTERS
 from einformer.notes.documents.parts import Cursor
 from einformer.notes.documents.pieces import Passage
 from einformer.notes.documents.signs import WORDS
-from einformer.records import dataclass, field
 
 LETTER, COMMAND, PRIME = re.compile(r"[^\W\dA-Z_]'*"), re.compile(r"\\[A-Za-z]+"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
 TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")

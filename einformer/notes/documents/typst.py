@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from einformer.errors import Source
 from einformer.notes.documents.pieces import (
@@ -20,7 +21,6 @@ from einformer.notes.documents.pieces import (
     join,
 )
 from einformer.notes.documents.typst_math import rewrite_typst
-from einformer.records import dataclass
 
 _TYPST = re.compile(
     r"""(?P<skipped> //[^\n]* | \\\$ | https?://\S+ ) | (?P<comment> /\* ) | (?P<ticks> `++ )
