@@ -29,8 +29,11 @@ LINES = {
     "weights of attention changed by <-": "MODEL | MASK | SCORES | w_bss' <- w_bss' / 2 | READ",
     "a mask by heads": "MODEL | weights Q_ade, O_aed | q_bsae = z_bsd Q_ade | m_ss'a = where(s - υ_a < s' <= s, 0, -inf) | "
     "w_bss'a = Sm_s'(q_bsae q_bs'ae + m_ss'a) | y_bsae = w_bss'a q_bs'ae | return y_bsae O_aed",
-    "a mask that data decide": "MODEL | m_bss' = where(max_d z_bs'd > 1 and s' <= s, 0, -inf) | "
+    "a mask that data decide": "MODEL | m_bss' = where(z_bsd z_bs'd > 3 and s' <= s, 0, -inf) | "
     "w_bss' = Sm_s'(z_bsd z_bs'd + m_bss') | READ",
+    "a mask that data decide, beside a sink": "MODEL | weights γ | "
+    "t_bss' = z_bsd z_bs'd + where((z_bsd z_bs'd > 3 or s' == s) and s' <= s, 0, -inf) | "
+    "w_bss' = Sm_s'(t_bss') sigmoid(lse_s' t_bss' - γ) | READ",
     "a mask of a layer that data decide": "layer Mask(z_sd) -> m_ss': | return where(z_sd z_s'd > 3 and s' <= s, 0, -inf) | "
     "layer Mix(z_sd, m_ss') -> z_sd: | w_ss' = Sm_s'(z_sd z_s'd - m_ss') | return w_ss' z_s'd | "
     "MODEL | return Mix(z_bsd, -Mask(z_bsd))",

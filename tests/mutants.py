@@ -278,6 +278,11 @@ MUTANTS = (
         "count.py::test_a_formula_is_that_of_the_branch_that_scalars_choose[0-0]",
     ),
     _mutant(
+        "what a mask computes is of the attention", "program/attending.py",
+        "*(walk(mask) if mask is not None else ())}", "*()}",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a mask that data decide, beside a sink]",
+    ),
+    _mutant(
         "what a kernel of attention computes is an einsum", "interpreters/count/rules.py",
         "return not linear and contraction.value not in self.derived.attended()", "return not linear",
         "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--D]",

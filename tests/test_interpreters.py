@@ -231,7 +231,7 @@ def test_flops_of_each_form_alone_are_those_that_torch_counts(form: str) -> None
 
 @pytest.mark.parametrize("size", "SD")
 @pytest.mark.parametrize(
-    "form", few(sorted(ALLOWED), {"keys changed by <-", "factors: four", "keys chosen by top beside a sink"})
+    "form", few(sorted(ALLOWED | LINES.keys()), {"keys changed by <-", "factors: four", "keys chosen by top beside a sink"})
 )
 def test_over_one_number_nothing_is_summed(form: str, size: str) -> None:
     """Of one position, as the first step of a generation has, and of one feature: einsum multiplies element by element."""

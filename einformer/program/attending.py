@@ -25,8 +25,9 @@ def find_attended(function: Function, legend: Legend, trained: frozenset[str], t
         whole = attending.read_attention(value)
         for kernel in walk(whole) if whole is not None and scope.allows(whole) else ():
             if isinstance(kernel.operation, Attention):
-                over = kernel.operation.over
-                for inner in walk(value, closed={*scope.walk_leaves(kernel)}):
+                over, mask = kernel.operation.over, kernel.operation.mask
+                closed = {*scope.walk_leaves(kernel), *(walk(mask) if mask is not None else ())}
+                for inner in walk(value, closed=closed):
                     match inner.operation:
                         case op.Einsum(letters) if over in (*letters, *inner.axes):
                             sums[inner] = value, over if kernel.operation.sink is not None else ""
