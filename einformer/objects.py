@@ -448,8 +448,8 @@ class Model:
         their gradients is among them, all weights together. With `pp: l` there are rows for each stage of the pipeline, through
         which so many `microbatches` pass. Raises EinformerError E601, E603 to E605, E741 to E744.
         """
+        from einformer.interpreters.count.exchanges import refuse_microbatches, split_batch
         from einformer.interpreters.count.numbers import Numbers
-        from einformer.interpreters.count.pipelines import refuse_microbatches, split_batch
         from einformer.program.sharding import refuse_zero
 
         sharding = self._at(sizes, mesh, shard, stages=True)[1]
@@ -474,7 +474,7 @@ class Model:
 
         Raises EinformerError E607, E741 to E744.
         """
-        from einformer.interpreters.count.pipelines import refuse_microbatches, split_batch
+        from einformer.interpreters.count.exchanges import refuse_microbatches, split_batch
         from einformer.interpreters.count.symbols import Symbols, name_ranks
 
         sharding = self._at({}, mesh, shard, stages=True)[1]
@@ -496,7 +496,7 @@ class Model:
         zero: int | None,
         microbatches: int,
     ) -> tuple[Exchange[N], ...]:
-        from einformer.interpreters.count.pipelines import Pipeline, RankModel, list_step
+        from einformer.interpreters.count.exchanges import Pipeline, RankModel, list_step
 
         place = self._find_pipeline(sharding)
         rest = sharding.without(place) if place else sharding

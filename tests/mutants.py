@@ -1419,12 +1419,12 @@ MUTANTS = (
         "ranks.py::test_what_one_rank_does_wrong_is_an_error_on_all",
     ),
     _mutant(
-        "a microbatch comes back to the first stage from nowhere", "interpreters/count/pipelines.py",
+        "a microbatch comes back to the first stage from nowhere", "interpreters/count/exchanges.py",
         '("backward",) * (number > 0)', '("backward",)',
         "plan.py::test_a_stage_of_a_pipeline_sends_what_passes_to_the_next",
     ),
     _mutant(
-        "a stage sums the tied weights that it has alone", "interpreters/count/pipelines.py",
+        "a stage sums the tied weights that it has alone", "interpreters/count/exchanges.py",
         "for path in sorted(pipeline.ties):", "for path in sorted(pipeline.ties)[1:]:",
         "plan.py::test_a_stage_of_a_pipeline_sends_what_passes_to_the_next",
     ),

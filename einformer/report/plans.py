@@ -16,10 +16,19 @@ from typing import Any, get_args
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Device, Precision, Work
-from einformer.interpreters.count.exchanges import Exchange, find_traffic, list_exchanges, list_state
+from einformer.interpreters.count.exchanges import (
+    Exchange,
+    Pipeline,
+    RankModel,
+    find_rows,
+    find_traffic,
+    list_exchanges,
+    list_state,
+    list_step,
+    split_batch,
+)
 from einformer.interpreters.count.inventory import find_own_letters
 from einformer.interpreters.count.numbers import Numbers, count_logits
-from einformer.interpreters.count.pipelines import Pipeline, RankModel, find_rows, list_step, split_batch
 from einformer.interpreters.count.roofline import EXACT, PREFILL
 from einformer.interpreters.count.rules import Recompute, WeightCount
 from einformer.interpreters.count.table import spell_bytes
