@@ -291,7 +291,7 @@ def test_a_layer_of_the_text_is_one_class(name: str, plan: str) -> None:
     text = model(name).source(plan=plan)
     written = {node.name.lower() for node in ast.parse(text).body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     layers = {layer.name.lower() for layer in model(name).spec.tree.layers}
-    helpers = {"config", "stored", "top", "routed", "grouped"}
+    helpers = {"config", "stored", "top", "routed", "grouped", "looked_up"}
     assert {each for each in written if not each.endswith("block")} - helpers <= layers
 
 

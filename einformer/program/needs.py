@@ -45,7 +45,7 @@ from einformer.program.inequalities import (
     written,
 )
 from einformer.program.operations import Function, Line, Value
-from einformer.program.rewrite import list_differentiated, walk, walk_loops
+from einformer.program.rewrite import list_differentiated, walk_loops
 from einformer.program.turns import Case, Loops
 
 # ----------------------------------------------------------------------------------------------------------- choices
@@ -287,8 +287,16 @@ def _steps(lines: Iterable[Line | op.Turns], loops: Loops, seen: set[Value]) -> 
 
 
 def made_of(value: Value, seen: set[Value]) -> tuple[Value, ...]:
-    """A value and its operands that were not seen before, users before their operands."""
-    return tuple(walk(value, seen=seen))[::-1]
+    """A value and its operands that were not seen before, users before their operands, and these in the order of the text."""
+    values, todo = list[Value](), [(value, False)]
+    while todo:
+        value, done = todo.pop()
+        if done:
+            values.append(value)
+        elif value not in seen:
+            seen.add(value)
+            todo += [(value, True), *((operand, False) for operand in value.operands)]
+    return tuple(reversed(values))
 
 
 def flat(body: Iterable[Step | Repeat]) -> Iterator[Step]:
