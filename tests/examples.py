@@ -35,7 +35,7 @@ def make_page(name: str) -> str:
 
 
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence) *$", re.DOTALL | re.MULTILINE)
-_FILE = re.compile(r"[#%] (\w+\.(?:ein|tex)):")
+_FILE = re.compile(r"[#%] (\w+\.(?:ein|tex|py)):")
 _CODE = re.compile(r"# (E\d{3})$")
 _BLOCK = re.compile(r"^(?:axes\b.*|scalars\b.*|layer\b.*|model\b.*)\n(?:(?: .*)?\n)*", re.MULTILINE)
 _MARK = "  # frame"

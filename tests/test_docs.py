@@ -26,7 +26,8 @@ from tests.examples import MADE, PAGES, ROOT, Example, answers, examples, framed
 from tests.heads import input_letters
 from tests.shipped import TEXTS as TEXTS_THAT_SHIP
 
-KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "sh", "text", "{toctree}", "{raw} html"}
+KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "console slow", "python", "sh", "text"}
+KINDS |= {"{toctree}", "{raw} html"}
 ALL = [example for page in PAGES for example in examples(page)]
 TEXTS = [example for example in ALL if example.info == "einformer"]
 GOOD = [example for example in TEXTS if not example.refused]
@@ -87,9 +88,13 @@ def test_a_session_answers_as_printed(page: Path) -> None:
         session = test.globs
 
 
-@pytest.mark.parametrize("page", pages_with("console"), ids=lambda page: page.name)
-def test_commands_answer_as_printed(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    for block in blocks(page, "console"):
+COMMANDS = [(page, "console") for page in pages_with("console")]
+SLOW = [pytest.param(page, "console slow", marks=pytest.mark.slow) for page in pages_with("console slow")]
+
+
+@pytest.mark.parametrize(("page", "info"), [*COMMANDS, *SLOW], ids=lambda value: getattr(value, "name", value))
+def test_commands_answer_as_printed(page: Path, info: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    for block in blocks(page, info):
         answer = answers(block, tmp_path)
         if request.config.getoption("--update-golden"):
             page.write_text(page.read_text(encoding="utf-8").replace(block.text, answer), encoding="utf-8")
