@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from einformer.interpreters.diagram import Drawing
-
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 SMALL = 50_000  # bytes
 _ERRORS_OF_ROUNDING = re.compile(r"\d+(\.\d+)?e-\d+|\b0\.0\b")
@@ -32,7 +30,7 @@ def list_cells(notebook: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def execute(path: Path, notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """The outputs of each cell: what it prints, and the picture that its last line gives."""
+    """The outputs of each cell: what it prints, and the picture or the formulas that its last line gives."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     return [run(cell, f"{path.name}, {cell['id']}", namespace) for cell in list_cells(notebook)]
 
@@ -47,9 +45,10 @@ def run(cell: dict[str, Any], name: str, namespace: dict[str, object]) -> list[d
     outputs: list[dict[str, Any]] = []
     if text := printed.getvalue():
         outputs.append({"name": "stdout", "output_type": "stream", "text": text.splitlines(keepends=True)})
-    if isinstance(value, Drawing):
-        data = {"image/svg+xml": value.splitlines(keepends=True)}
-        outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
+    for kind, method in (("image/svg+xml", "_repr_svg_"), ("text/latex", "_repr_latex_")):
+        if drawn := getattr(value, method, str)():  # sympy has a picture that is None
+            data = {kind: drawn.splitlines(keepends=True)}
+            outputs.append({"data": data, "metadata": {}, "output_type": "display_data"})
     return outputs
 
 
