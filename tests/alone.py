@@ -14,6 +14,7 @@ SHORT = {  # lines that many texts have
     "SCORES": "w_bss' = Sm_s'(z_bsd z_bs'd + m_ss')",
     "ASKED": "w_bss' = Sm_s'(q_bsd z_bs'd + m_ss')",
     "READ": "return w_bss' z_bs'd",
+    "STATE": "weights K_de, V_de | k_bse = z_bsd K_de | v_bse = z_bsd V_de | S_bsee' = S_{b(s - 1)ee'} / 2 + k_bse v_bse'",
     "PART": "layer Part(z_d) -> z_d: | weights R_de | h_e = z_d R_de | return tanh(h_e) R_de",
 }
 LINES = {
@@ -42,6 +43,11 @@ LINES = {
     "  m_bss' <- where(z_bsd z_bs'd > 3, m_bss', -inf) | return z_bsd",
     "keys of which data choose by a logarithm": "model Main(x_bs) -> y_bsd causal in s: | weights E_vd | z_bsd = E_{x_bs d} | "
     "w_bss' = Sm_s'(log(relu(3 - x_bs')) + where(s' <= s, 0, -inf)) | READ",
+    "a sum of exponentials of which data decide": "MODEL | t_bss' = z_bsd z_bs'd - 9 + where(s' <= s, 0, -inf) | "
+    "n_bs = lse_s'(t_bss' + where(t_bss' > 0, 0, -inf)) | return exp(n_bs / 9) z_bsd",
+    "a state read by a product of three": "MODEL | STATE | return S_bsee' V_de v_bse'",
+    "a state that is mapped on the next line": "MODEL | STATE | y_bse = S_bsee' v_bse' | return y_bse V_de",
+    "a state read by a product of three and a gate": "MODEL | STATE | return z_bsd + 2 sigmoid(z_bsd) S_bsee' V_de v_bse'",
     "a mask by layers": "MODEL | for l < 3: |   m_ss' = where(s - ν_l < s' <= s, 0, -inf) |   SCORES | "
     "  z_bsd <- w_bss' z_bs'd | return z_bsd",
     "a mask changed in a loop": "MODEL | MASK | for l < 3: |   SCORES |   m_ss' <- m_ss' - (s - s') / 3 | "

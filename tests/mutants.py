@@ -457,6 +457,16 @@ MUTANTS = (
         "interpreters.py::test_each_form_alone[distinct-a mask that data decide]",
     ),
     _mutant(
+        "a logarithm of a sum of nothing has a gradient", "language/primitives.py",
+        'weighs=True, keeps="both"', 'keeps="both"',
+        "softmax.py::test_a_softmax_over_nothing_is_zero[the logarithm of a sum of nothing-notation]",
+    ),
+    _mutant(
+        "data hide nothing of what a logarithm of sums is over", "program/softmax.py",
+        "row_of(name, True).weighs", 'name == "Sm"',
+        "softmax.py::test_a_softmax_over_nothing_is_zero[positions that data hide from a sum-notation]",
+    ),
+    _mutant(
         "what a layer is given hides nothing", "program/softmax.py",
         "                add(line.value, argument)\n", "                add(line.value)\n",
         "interpreters.py::test_each_form_alone[distinct-a mask of a layer that data decide]",
@@ -565,7 +575,27 @@ MUTANTS = (
         "        labels = self.names[line.name].labels\n", "        labels = line.labels\n",
         "interpreters.py::test_a_loop_changes_an_axis_under_other_letters[(hi)-e-fast]",
     ),
+    _mutant(
+        "the logarithm of a sum of nothing on all ranks has a gradient", "program/collectives.py",
+        "                if not e.weighs:\n", "                if False:\n",
+        "sharding.py::test_a_layer_has_the_gradients_of_one_process[a sum of exponentials of what is masked]",
+    ),
     # ------------------------------------------------------------------------------------------------- recurrences by chunks
+    _mutant(
+        "a state is read by no product of three", "program/chunks.py",
+        "isinstance(read.operation, op.Einsum) and read.operation.letters", "False",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a state read by a product of three]",
+    ),
+    _mutant(
+        "what reads a state has no other factors", "program/chunks.py",
+        "(mapped, *mapped.operands)", "(mapped,)",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a state read by a product of three and a gate]",
+    ),
+    _mutant(
+        "a state that has a name is read where its map is", "program/chunks.py",
+        "if read is value or read not in scope.names else None", "",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a state that is mapped on the next line]",
+    ),
     _mutant(
         "a state that is read twice runs by chunks", "program/chunks.py",
         "self.scope.reads[state] > 1 or ", "",

@@ -548,6 +548,14 @@ LAYERS = {
         "r_bsx = z_bsd R_dx; Sm_x(where(r_bsx > 0, r_bsx, -inf))",
         "LR VV",
     ),
+    "a sum of exponentials of what is masked": (
+        "tp: x",
+        "z_bsd",
+        "y_bs",
+        "R_dx",
+        "r_bsx = z_bsd R_dx; exp(lse_x(r_bsx + where(r_bsx > 1, 0, -inf)))",
+        "LR V",
+    ),
     "a choice of split experts": (
         "tp: x",
         "z_bsd",

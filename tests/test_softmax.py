@@ -37,6 +37,18 @@ EMPTY = {
     "on a line of its own": layer_of(
         "layer M(z_bsd) -> y_bsd", "m_bsd = where(z_bsd > 1, 0, -inf)", "m_bsd <- m_bsd + 1", "return Sm_d(z_bsd + m_bsd)"
     ),
+    "the logarithm of a sum of nothing": layer_of(
+        "layer M(z_bsd) -> y_bs", "return exp(lse_d(z_bsd + where(z_bsd > 1, 0, -inf)))"
+    ),
+    "a sum of nothing over two axes": layer_of(
+        "layer M(z_bsd) -> y_b", "return tanh(exp(lse_{sd}(z_bsd + where(z_bsd > 2, 0, -inf))))"
+    ),
+    "positions that data hide from a sum": layer_of(
+        "model M(z_bsd) -> y_bsd causal in s",
+        "r_bss' = where(s' <= s, z_bsd z_bs'd - 2, -inf)",
+        "n_bs = lse_s'(r_bss' + where(r_bss' > 0, 0, -inf))",
+        "return exp(n_bs) z_bsd",
+    ),
     "memories that come later": layer_of(
         "model M(z_bsd) -> y_bsd causal in s", "weights K_nd, V_nd", "p_bsn = Sm_n(z_bsd K_nd + where(n < s, 0, -inf))",
         "return p_bsn V_nd",

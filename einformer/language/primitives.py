@@ -20,7 +20,8 @@ class Primitive:
     Facts for proofs. `at_zero` and `at_minus_infinity` are f(0) and f(-inf); `rising` says that a larger argument
     gives no smaller value; `whole` that its values are whole numbers, *made* of any or *kept* of whole ones; one `of_positive`
     numbers has no value for a negative one. `neutral` is what an operator passes over; one that `looks_back` reads nothing
-    later along its index; one that `ignores_shifts` gives the same when something constant along its indices is added.
+    later along its index; one that `ignores_shifts` gives the same when something constant along its indices is added; one that
+    `weighs` needs a form of its own, `together`, where all numbers may be -inf: torch's has no gradient there.
 
     Its costs. `keeps` names the values that its backward pass needs: a slope that its output gives (tanh' = 1 - tanh²) needs
     no input. A `flat` one has no gradient; the value or the slope of a `steep` one is somewhere not finite. What is
@@ -44,6 +45,7 @@ class Primitive:
     neutral: float | None = None
     looks_back: bool = False
     ignores_shifts: bool = False
+    weighs: bool = False
     keeps: Keeps = "nothing"
     flat: bool = False
     steep: bool = False
@@ -135,9 +137,9 @@ _ROWS = [
     _F("var", "reducing", numpy="np.var(x, axis)", at_zero=0, ignores_shifts=True, keeps="input",
        torch="torch.var({}, {}, correction=0)"),
     _F("lse", "reducing", numpy="log_sum_exp(x, axis)", at_minus_infinity=-math.inf, rising=True, neutral=-math.inf,
-       keeps="both", torch="torch.logsumexp({}, {})"),
-    _F("Sm", "keeping", numpy="softmax(x, axis)", at_minus_infinity=0, neutral=-math.inf, ignores_shifts=True, keeps="output",
-       torch="torch.softmax({}, {})", together="softmax({}, {})"),
+       weighs=True, keeps="both", torch="torch.logsumexp({}, {})", together="log_sum_exp({}, {})"),
+    _F("Sm", "keeping", numpy="softmax(x, axis)", at_minus_infinity=0, neutral=-math.inf, ignores_shifts=True, weighs=True,
+       keeps="output", torch="torch.softmax({}, {})", together="softmax({}, {})"),
     _F("cumsum", "keeping", numpy="along(np.cumsum, x, axis)", whole="kept", at_zero=0, at_minus_infinity=-math.inf,
        rising=True, neutral=0,
        looks_back=True, torch="torch.cumsum({}, {})"),

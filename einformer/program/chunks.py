@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
-from einformer.program.kernels import Chunked
+from einformer.program.kernels import Chunked, LinearMap
+from einformer.program.matching import read_linear
 from einformer.program.operations import Axes, Function, Line, Turns, Value, add, multiply
 from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import ONE, Term, Terms, identity, spell
@@ -32,6 +33,7 @@ class Chunk:
     decay: Terms
     probe: Term | None
     gain: Terms
+    maps: tuple[LinearMap, ...] = ()  # of what is read, the first of the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +212,16 @@ def find_chunks(function: Function, legend: Legend, trained: frozenset[str]) -> 
     chunking = Chunking.of(scope, function)
 
     def look(value: Value) -> Value:
-        found = chunking.find(value)
+        read, maps = value, list[LinearMap]()
+        while isinstance(read.operation, op.Einsum) and read.operation.letters:
+            mapped = read_linear(read, scope)
+            if mapped is None or not scope.allows(mapped):
+                break
+            maps += [v.operation for v in (mapped, *mapped.operands) if isinstance(v.operation, LinearMap)]
+            read = maps[-1].argument
+        found = chunking.find(read) if read is value or read not in scope.names else None
         if isinstance(found, tuple) and scope.allows(Value(found[1])):
-            chunks[value] = found
+            chunks[value] = (replace(found[0], maps=tuple(reversed(maps))), found[1])
         return value
 
     if chunking.loops:

@@ -714,7 +714,11 @@ class ForRank(Rewriting):
                 return self.quotient(old, powers, sums if e.weighs else self.unless_zero(old, sums))
             case "lse":
                 _, sums, largest = self.exponentiate(old, argument, letters)
-                return self.map("+", old, largest, self.map("log", old, sums))
+                logs = self.map("log", old, sums if e.weighs else self.unless_zero(old, sums))
+                if not e.weighs:
+                    nothing = self.map("==", old, sums, _whole(0, old.span))
+                    logs = self.map("where", old, nothing, Value(op.Constant(-math.inf), (), "number", old.span), logs)
+                return self.map("+", old, largest, logs)
             case _:
                 return self.reduce_whole(old, e, argument, counts)
 

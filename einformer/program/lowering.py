@@ -354,11 +354,11 @@ class Lowering:
         value = spread(value, (*value.axes, *(letter for letter in letters if letter not in value.axes)))
         axes = value.axes if row.kind == "keeping" else tuple(letter for letter in value.axes if letter not in letters)
         kind: Kind = "tensor" if row.condition or not set(axes) - set(letters) else value.kind
-        weighs = e.name != "Sm" or not self.run or self.is_weighed(e, value)
+        weighs = not row.weighs or not self.run or self.is_weighed(e, value)
         return Value(op.Reduce(e.name, letters, value, numbers, weighs), axes, kind if kind != "integer" else "number", e.span)
 
     def is_weighed(self, e: Apply, value: Value) -> bool:
-        """Is something of the argument of a softmax surely finite?"""
+        """Is something of the argument of an operator surely finite?"""
         letters = tuple(index.letter for index in e.indices)
         if any(axis_of(letter) == self.time != letter for letter in letters):
             return e.span not in self.blind

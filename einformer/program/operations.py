@@ -108,7 +108,7 @@ class Reduce:
     letters: Axes
     argument: Value
     counts: tuple[Value, ...] = ()  # the k of `top_{k,x}`
-    weighs: bool = True  # of a softmax: is something of its argument surely finite (R12)?
+    weighs: bool = True  # of one that weighs: is something of its argument surely finite (R12)?
 
 
 @dataclass(frozen=True, slots=True)

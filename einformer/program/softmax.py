@@ -1,4 +1,4 @@
-"""Says whether a softmax has something to weigh everywhere: where all of its argument is -inf it is zero (R12).
+"""Says whether a softmax has something to weigh everywhere: where all of its argument is -inf it is zero (R12). So for `lse`.
 
 For the positions of a causal model the check proves it of masks that positions decide (E502); what data decide is followed
 through the program. Elsewhere numbers, weights and sums of products are finite, and all masks must hold at one place for
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError, Span
 from einformer.language.calls import axis_of
-from einformer.language.primitives import CONSTANTS, primitive
+from einformer.language.primitives import CONSTANTS, primitive, row_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.program import operations as op
@@ -163,7 +163,9 @@ def find_blind(functions: Mapping[str, Function], legend: Legend, time: str) -> 
 
 def _is_blind(operation: op.Operation, facts: Mapping[Value, Facts], time: str) -> bool:
     match operation:
-        case op.Reduce("Sm", letters, argument) if any(axis_of(letter) == time != letter for letter in letters):
+        case op.Reduce(name, letters, argument) if row_of(name, True).weighs and any(
+            axis_of(letter) == time != letter for letter in letters
+        ):
             return not facts.get(argument, NOTHING).isdisjoint({"hidden", "given"})
         case _:
             return False

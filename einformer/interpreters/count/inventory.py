@@ -504,6 +504,13 @@ def _list_chunked(value: Value, chunk: Chunk, kernel: Chunked, visit: Visit) -> 
     yield make(weights[0], new | put, weights[0] | new | put, chunk="pairs", gradients=(weights[1], given))
     left = find_rows(kernel.key, kernel.decay) | n
     yield make(left, new | put, state | n | put, chunk="left", gradients=(key | decay, given))
+    before = query | key | given | grown
+    for linear in chunk.maps:
+        one, other = frozenset(linear.argument.axes), frozenset(linear.weights[0].axes)
+        after = (one | other) - {*linear.columns[0]}
+        learned = visit.gradient(linear.weights[0], value)
+        yield Pair(one, other, after, value, gradients=(before, learned))
+        before |= learned
 
 
 # A denominator without a summed letter divides the whole.

@@ -107,7 +107,7 @@ def code_operator(
         argument = context.cast(argument, "number" if set(argument.dims) - set(letters) else "tensor")
     dims = argument.dims if row.kind == "keeping" else tuple(d for d in argument.dims if d not in letters)
     kind: Kind = "tensor" if row.condition else argument.kind
-    template = row.together if together or (len(axes) > 1 and row.together) else row.torch
+    template = row.together if together or (row.kind == "keeping" and len(axes) > 1 and row.together) else row.torch
     called, text = template.partition("(")[0], argument.text
     context.helpers |= {} if "." in called else {called: None}
     for places in (axes,) if row.kind == "reducing" or row.together else ([axis] for axis in axes):

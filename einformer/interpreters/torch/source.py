@@ -145,6 +145,12 @@ HELPERS = {
     y = torch.softmax(x, dims) if isinstance(dims, int) else torch.exp(x - torch.logsumexp(x, dims, keepdim=True))
     return torch.where(empty, 0, y)
 ''',
+    "log_sum_exp": '''def log_sum_exp(x: Tensor, dims: int | tuple[int, ...]) -> Tensor:
+    """-inf where everything is -inf, without a gradient."""
+    empty = torch.amax(x, dims, keepdim=True) == -math.inf
+    y = torch.logsumexp(torch.where(empty, 0, x), dims, keepdim=True)
+    return torch.where(empty, -math.inf, y).squeeze(dims)
+''',
 }
 
 
