@@ -47,7 +47,7 @@ LINES = {
     "n_bs = lse_s'(t_bss' + where(t_bss' > 0, 0, -inf)) | return exp(n_bs / 9) z_bsd",
     "a state read by a product of three": "MODEL | STATE | return S_bsee' V_de v_bse'",
     "a state that is mapped on the next line": "MODEL | STATE | y_bse = S_bsee' v_bse' | return y_bse V_de",
-    "a state read by a product of three and a gate": "MODEL | STATE | return z_bsd + 2 sigmoid(z_bsd) S_bsee' V_de v_bse'",
+    "a state read by three and a gate": "MODEL | STATE | return z_bsd + 2 sigmoid(z_bsd) S_bsee' V_de v_bse'",
     "a mask by layers": "MODEL | for l < 3: |   m_ss' = where(s - ν_l < s' <= s, 0, -inf) |   SCORES | "
     "  z_bsd <- w_bss' z_bs'd | return z_bsd",
     "a mask changed in a loop": "MODEL | MASK | for l < 3: |   SCORES |   m_ss' <- m_ss' - (s - s') / 3 | "

@@ -589,7 +589,7 @@ MUTANTS = (
     _mutant(
         "what reads a state has no other factors", "program/chunks.py",
         "(mapped, *mapped.operands)", "(mapped,)",
-        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a state read by a product of three and a gate]",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a state read by three and a gate]",
     ),
     _mutant(
         "a state that has a name is read where its map is", "program/chunks.py",

@@ -163,10 +163,9 @@ def find_blind(functions: Mapping[str, Function], legend: Legend, time: str) -> 
 
 def _is_blind(operation: op.Operation, facts: Mapping[Value, Facts], time: str) -> bool:
     match operation:
-        case op.Reduce(name, letters, argument) if row_of(name, True).weighs and any(
-            axis_of(letter) == time != letter for letter in letters
-        ):
-            return not facts.get(argument, NOTHING).isdisjoint({"hidden", "given"})
+        case op.Reduce(name, letters, argument) if row_of(name, True).weighs:
+            over = any(axis_of(letter) == time != letter for letter in letters)
+            return over and not facts.get(argument, NOTHING).isdisjoint({"hidden", "given"})
         case _:
             return False
 
