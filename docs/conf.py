@@ -15,12 +15,14 @@ from einformer.language.primitives import NAMES
 sys.path.append(str(Path(__file__).parent))
 from engine import write_engine
 from generate import write_pages
+from reference import write_reference
 
 project = "einformer"
 author = "The einformer authors"
 extensions = ["myst_nb"]
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
+python_maximum_signature_line_length = 100
 nb_execution_mode = "off"  # notebooks have outputs, and tests compare them
 exclude_patterns = ["_build", "jupyter_execute"]  # the latter is what myst_nb writes beside the former
 html_theme = "furo"
@@ -82,4 +84,5 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", copy_notebooks)
     app.connect("builder-inited", list_modules)
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
+    app.connect("builder-inited", lambda app: write_reference(Path(app.srcdir)))
     app.connect("builder-inited", lambda app: write_engine(Path(app.outdir) / "_static"))

@@ -21,7 +21,8 @@ from tests.refusals import findings_of
 
 ROOT = Path(__file__).parents[1]
 # Made of data when the site is built, and tested with it.
-MADE = {f"{name}.md" for name in ("errors", "claims", "errata", "equations", "sources", "models", "matrices", "modules")}
+DATA = ("errors", "claims", "errata", "equations", "sources", "models", "matrices", "modules", "api", "commands")
+MADE = {f"{name}.md" for name in DATA}
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -29,9 +30,9 @@ PAGES = [
 ]
 
 
-def make_page(name: str) -> str:
+def make_page(name: str, script: str = "generate.py") -> str:
     """A page that the site makes of data."""
-    return str(runpy.run_path(str(ROOT / "docs" / "generate.py"))[name]())
+    return str(runpy.run_path(str(ROOT / "docs" / script))[name]())
 
 
 _FENCE = re.compile(r"^(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=fence) *$", re.DOTALL | re.MULTILINE)

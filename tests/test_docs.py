@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import doctest
 import importlib
 import re
@@ -15,14 +16,17 @@ import numpy as np
 import pytest
 import torch
 
-from einformer import load, parse
+import einformer
+from einformer import load, model, parse
 from einformer.architectures.texts import library
+from einformer.cli import main
+from einformer.cli.options import COMMANDS as COMMANDS_OF_THE_LINE
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
 from einformer.language.suggestions import LATIN
 from einformer.language.tree import Declaration, Expression, Tensor
-from tests.examples import MADE, PAGES, ROOT, Example, answers, examples, framed, tables
+from tests.examples import MADE, PAGES, ROOT, Example, answers, examples, framed, make_page, tables
 from tests.heads import input_letters
 from tests.shipped import TEXTS as TEXTS_THAT_SHIP
 
@@ -182,6 +186,30 @@ def test_the_first_page_names_every_other_once() -> None:
     assert Counter(named) == Counter(written)
     linked = re.findall(r"^\[[^\]]+\]\(([\w/]+)\.md\)$", index, re.M)
     assert Counter(linked) == Counter(written - {"modules"})
+
+
+def test_every_public_name_is_described() -> None:
+    page = make_page("api", "reference.py")
+    described = dict(re.findall(r"^````\{py:\w+\} ([\w.]+).*\n\n?(.*)", page, re.MULTILINE))
+    names = {f"einformer.{name}" for name in set(dir(einformer)) - {"contracts", "testing"}}
+    names |= {f"einformer.contracts.{name}" for name in set(einformer.contracts.__all__) - {"contract"}}
+    names |= {f"einformer.testing.{name}" for name in einformer.testing.__all__}
+    for value in (model("gpt2"), load("gpt2")):
+        fields = {field.name for field in dataclasses.fields(value)}
+        names |= {f"{type(value).__name__}.{name}" for name in dir(value) if name[0] != "_" and name not in fields}
+    assert {name for name in described if not name.startswith("Module.")} == names
+    assert all(described.values()), described
+
+
+def test_every_option_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    page = make_page("commands", "reference.py")
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
+    assert sections.keys() == {command.name for command in COMMANDS_OF_THE_LINE}
+    for name, section in sections.items():
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        shown = set(re.findall(r"^  +(--[\w-]+)", capsys.readouterr().out, re.MULTILINE)) - {"--help", "--json"}
+        assert set(re.findall(r"^`(--[\w-]+)", section, re.MULTILINE)) == shown, name
 
 
 @pytest.mark.slow

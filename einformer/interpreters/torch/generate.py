@@ -71,7 +71,8 @@ class Decodes:
     parameters: Callable[[], Iterator[nn.Parameter]]
 
     def cache(self, padding: Tensor | None = None, size: int = 0) -> Cache:
-        """Nothing yet; `padding` says how many positions at the start of each row are none, `size` how many are to come.
+        """Returns an empty cache for `decode`. `padding` counts the positions at the start of each row that are not there, and
+        `size` is the number of positions to come.
 
         Raises EinformerError E508 for a model that cannot be cached.
         """
@@ -83,9 +84,9 @@ class Decodes:
 
     @torch.no_grad()
     def decode(self, *inputs: Tensor, cache: Cache, last: int | None = None) -> Tensor:
-        """The outputs at the positions of the inputs, which follow on those that the cache has seen; or at the `last` of them.
+        """Returns the outputs at the positions of the inputs, or at the `last` of them. They follow on those in the cache.
 
-        The cache has seen them afterwards. What follows the last line in which positions meet, as a rule the logits, is
+        The cache has the new positions afterwards. What follows the last line in which positions meet, as a rule the logits, is
         computed only where it is asked for. Raises EinformerError E701 to E703, E705, E706.
         """
         self.check(tuple(map(self._open, self.door)), inputs, {})
@@ -111,7 +112,7 @@ class Decodes:
         return StaticCache(cache, size, tensor.device)
 
     def compile_steps(self, **options: Any) -> None:
-        """Let `torch.compile` make one graph of a step; `generate` then steps with a static cache."""
+        """Compiles a step with `torch.compile` and these options. `generate` then steps with a static cache."""
         self.__dict__["_step"] = torch.compile(_continue_module(self), **{"fullgraph": True, **options})
 
     def stream(
@@ -127,8 +128,10 @@ class Decodes:
         lengths: Sequence[int] | None = None,
         source: Sequence[Tensor] = (),
     ) -> Iterator[Tensor]:
-        """The next tokens of each row, one after the other, until all rows have stopped; a row that has repeats its stop.
+        """Yields the next token of each row, one after the other, until all rows have stopped. A row that has repeats its stop.
 
+        `temperature` 0 takes the likeliest token. Another one draws with `seed`, from the `top_k` likeliest, or from the
+        likeliest that hold a share `top_p` of the probability.
         Prompts of different lengths end together: of each row the last `lengths` positions are its own. `source` has the inputs
         without positions, as of an encoder, in the order of the model; they are read once.
         Raises EinformerError E701 to E703, E706 to E708.
@@ -162,7 +165,7 @@ class Decodes:
         lengths: Sequence[int] | None = None,
         source: Sequence[Tensor] = (),
     ) -> Tensor:
-        """The prompts with their continuations: the likeliest tokens, or drawn ones. Raises EinformerError as `stream` does."""
+        """Returns the prompts with their continuations, which `stream` yields, with the same options and errors."""
         tokens = self.stream(
             x_bs,
             max_new_tokens,
@@ -195,7 +198,7 @@ class Decodes:
         lengths: Sequence[int] | None = None,
         source: Sequence[Tensor] = (),
     ) -> Tensor:
-        """The natural logarithm of the probability of each continuation after its prompt, by the chain rule.
+        """Returns the natural logarithm of the probability of each continuation after its prompt.
 
         Raises EinformerError E701 to E703, E706 to E708.
         """
@@ -210,7 +213,7 @@ class Decodes:
         return logarithms.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
     def perplexity(self, x_bs: Tensor, source: Sequence[Tensor] = ()) -> Tensor:
-        """exp of the mean surprise of each row's tokens after its first. Raises EinformerError as `log_prob` does."""
+        """Returns the perplexity of each row after its first token. Raises EinformerError as `log_prob` does."""
         return (-self.log_prob(x_bs[:, :1], x_bs[:, 1:], source=source) / (x_bs.shape[1] - 1)).exp()
 
     # -------------------------------------------------------------------------------------------------------- ranks

@@ -210,7 +210,7 @@ class _Door(nn.Module):
         return result
 
     def initialise(self) -> None:
-        """Give every parameter its first values, as the plan says; after `to_empty`, which leaves them undefined."""
+        """Gives every parameter its first values, as the plan says. Call it after `to_empty`, which leaves them undefined."""
         for _, module in walk_inside_first(self):  # as they are built
             reset = getattr(module, "reset_parameters", None)
             if callable(reset):
