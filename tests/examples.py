@@ -56,9 +56,9 @@ class Example:
 
     @property
     def file(self) -> str:
-        """The name that the first line of a whole text gives it, `# head.ein: …` or `% note.tex: …`."""
+        """The name that the first line of a whole text gives it, `# head.ein: …` or `% note.tex: …`, or its info string."""
         title = _FILE.match(self.text)
-        return title[1] if title else ""
+        return title[1] if title else self.info.removeprefix("json ") if self.info.startswith("json ") else ""
 
     @property
     def refused(self) -> set[tuple[str, str]]:

@@ -30,7 +30,18 @@ from tests.examples import MADE, PAGES, ROOT, Example, answers, examples, framed
 from tests.heads import input_letters
 from tests.shipped import TEXTS as TEXTS_THAT_SHIP
 
-KINDS = {"einformer", "einformer frame", "einformer note", "pycon", "console", "console slow", "python", "sh", "text"}
+KINDS = {
+    "einformer",
+    "einformer frame",
+    "einformer note",
+    "pycon",
+    "console",
+    "console slow",
+    "json config.json",
+    "python",
+    "sh",
+    "text",
+}
 KINDS |= {"{toctree}", "{raw} html"}
 ALL = [example for page in PAGES for example in examples(page)]
 TEXTS = [example for example in ALL if example.info == "einformer"]
