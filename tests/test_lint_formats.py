@@ -10,6 +10,7 @@ import pytest
 from tests.commands import LETTERS, Found, Linted, lint, lint_file, read_json, run
 
 RIGHT, WRONG = r"q_{bsea} = z_{bsd} Q_{dea}", r"k_{bse} = z_{bsd} K_{dea}"
+ROW = r"\\"
 
 
 def checked(name: str, text: str) -> Linted:
@@ -37,6 +38,7 @@ HABITS = {  # a file; how many equations are read of it; the line of the slip
     "paragraphs of a directive": ("a.rst", f".. math::\n\n   {RIGHT}\n\n   {WRONG}\n", 2, 5),
     "code in between": ("a.rst", f".. code-block:: rst\n\n   :math:`a_{{bc}} = d_{{be}}`\n\n:math:`{RIGHT}, {WRONG}`\n", 2, 5),
     "a raw docstring": ("a.py", f'def f():\n    r"""Thus :math:`{RIGHT}`,\n\n    ${WRONG}$\n    """\n', 2, 4),
+    "a docstring that is not raw": ("a.py", f'"""Thus $$ {RIGHT} {ROW}\n {WRONG} $$"""\n'.replace("\\", "\\\\"), 2, 2),
     "a name of Typst": ("a.typ", "#let qq = $q_(b s e a)$\n$#qq = z_(b s d) Q_(d e a)$\n\n"
                         "$ k_(b s e) = z_(b s d) K_(d e a) $\n", 2, 4),
     "a function of Typst": ("a.typ", "#let ten(x, i) = $#x _(#i)$\n$q_(b s e a) = ten(z, b s d) Q_(d e a)$\n"

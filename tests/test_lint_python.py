@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import json
 import re
 from collections.abc import Iterator
 
@@ -156,6 +157,16 @@ def test_long_chains_are_read_once() -> None:
     """Each link asks for the one before: read anew each time, forty would take for ever."""
     text = f"# axes: b s d\nw_bds = z_bsd{'.relu()' * 40}\n"
     assert lint(text, "model.py").codes == ["E771"]
+
+
+def test_a_legend_holds_for_the_cells_below_it() -> None:
+    """Imports stand in a cell of their own, and a cell in another language is passed over."""
+    cells = ["import numpy as np\n# axes: b s d", "%%bash\nls", "y_bs = np.random.rand(2)\nq_bs = z_bsd"]
+    rows = [{"cell_type": "code", "source": [cell]} for cell in cells]
+    (finding,) = lint(json.dumps({"cells": rows}), name="n.ipynb").findings
+    assert (finding.code, finding.text) == ("E771", "q_bs")
+    above = lint(json.dumps({"cells": rows[::-1]}), name="n.ipynb")
+    assert (above.findings, above.names) == ((), 0)
 
 
 def test_columns_are_those_of_letters() -> None:

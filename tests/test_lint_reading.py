@@ -43,6 +43,35 @@ READ = {
         "O_{cd}",
         "E302",
     ),
+    "a derivative on one line": (r"$J_{ij} = \partial f_i / \partial x_j + W_{ij}$", "x_j +", "x_k +", "E301"),
+    "a softmax, derived by a letter of the legend": (
+        r"$\partial a_i / \partial s_j = a_i (\delta_{ij} - a_j)$",
+        "- a_j",
+        "- a_k",
+        "E301",
+    ),
+    "a second derivative": (
+        r"$\partial^2 u_i / \partial x_j \partial x_k = H_{ijk}$",
+        "H_{ijk}",
+        "H_{ijl}",
+        "E302",
+    ),
+    "a derivative after a comma": (r"$\sigma_{ij,j} + f_i = c_{ij} u_{k,kj}$", "c_{ij}", "c_{ik}", "E301"),
+    "deltas in Greek": (r"$y_i = δ_{ij} x_j$, $δ_{ij} δ_{jk} = δ_{ik}$", "{ij} x_j", "{ij} x_k", "E301"),
+    "the largest under a condition": (r"$m_i = \max_{1 \leq j \leq n} x_{ij}$", "x_{ij}", "x_{ik}", "E306"),
+    "a condition after a colon": (r"$y_i = \sum_{j: j \neq i} w_{ij} x_j$", "w_{ij}", "w_{ik}", "E301"),
+    "a stacked condition": (
+        r"$y_i = \sum_{\substack{j = 1 \\ j \neq i}}^n w_{ij} x_j$",
+        "w_{ij} x_j",
+        "w_{ik} x_k",
+        "E306",
+    ),
+    "pairs in angles": (r"$E_l = -\sum_{\langle i, j \rangle} J_{ijl} s_i s_j$", "s_i s_j", "s_i s_k", "E301"),
+    "a chain of bounds": (r"$y_c = \sum_{0 \leq i < j \leq n} a_{ij} b_c$", "a_{ij}", "a_{ik}", "E306"),
+    "a word beside the index": (r"$y_i = \sum\nolimits_{j \text{ odd}} w_{ij} x_j$", "w_{ij}", "w_{ik}", "E301"),
+    "a recurrence": (r"$h_{ti} = A_{ij} h_{t-1,j} + B_{ik} x_{tk}$", "h_{t-1,j}", "h_{t-1,l}", "E301"),
+    "a root of a size": (r"$w_{st} = q_{sa} k_{ta} / √d_k$, $y_s = x_s / √2$", "k_{ta}", "k_{tb}", "E301"),
+    "old fonts": (r"${\rm attn}_{st} = {\bf A}^{\rm in}_{sa} B_{at}$, $y_s = x_{\rm out} x_s$", "B_{at}", "B_{bt}", "E301"),
     "an upstream gradient": (
         r"$\frac{\partial \mathcal{L}}{\partial W_{de}} = \frac{\partial \mathcal{L}}{\partial z_{se}} x_{sd}$",
         "x_{sd}",
@@ -159,7 +188,8 @@ UNREAD = {
     r"$s_{ij} = \langle x_{ik}, y_{jk} \rangle$": "an inner product",
     r"$y_{bs\dots} = x_{bs\dots}$": "dots",
     r"$\mathbf{h}_t = \mathbf{W} \mathbf{x}_t$": "vectors and matrices in bold",
-    r"$T_{ij,j} = f_i$": "not of the grammar: `,` where a letter, a digit, a tensor or a bracket is expected",
+    r"$y_k = \sum_{i + j = k} a_i b_j$": "a condition below a sum",
+    r"$y_{sd} = x_{se} W_{ed} / d_{model}$": "`model`: a word, or indices?",
     r"$x_{ij} = y_{ij}|_{j = s}$": "a norm or a condition",
     r"$y_{ij} = x_{ij} \text{ maybe}$": "the operator or word `maybe`",
 }
@@ -168,6 +198,27 @@ UNREAD = {
 @pytest.mark.parametrize("text", UNREAD)
 def test_what_may_be_either_is_not_read(text: str) -> None:
     assert UNREAD[text] in checked(text).counts
+
+
+@pytest.mark.parametrize("scale", [r"/ \sqrt{d_k}", r"d_k^{-1/2}", r"\frac{1}{√d_k}"])
+def test_a_size_below_a_root_is_not_judged_as_an_index(scale: str) -> None:
+    """The legend names `k`, and not `d`. Where `k` is an index of the left side, the root is of a tensor."""
+    text = rf"$w_{{st}} = q_{{sk}} k_{{tk}} {scale}$"
+    assert lint(text, legend=dict.fromkeys("stk", "")).counts == {"`d_k`: a size, or an index?": 1}
+    assert lint(r"$y_k = x_k / \sqrt{d_k}$", legend={"k": ""}).counts == {"": 1}
+
+
+@pytest.mark.parametrize("sign", [r"\approx", "≈", r"\propto", "∝", r"\to", "→", r"\mapsto", "↦"])
+def test_a_row_that_is_no_equality_is_counted(sign: str) -> None:
+    found = checked(rf"\begin{{align}} x_i &{sign} y_j \\ z_i &= W_{{ij}} x_j \end{{align}}, $n {sign} 0$")
+    assert (found.counts, found.findings) == ({"": 1, f"`{sign}` is not an equality": 1}, ())
+
+
+def test_indices_above_need_no_index_below() -> None:
+    text = r"$\partial_\mu F^{\mu\nu} = J^{\nu\rho} u_\rho$, $g^{\mu\nu} g^{\rho\nu} = h^{\mu\rho}$, $x^2 = y^n$"
+    found = lint(text, legend=dict.fromkeys("μνρ", ""))
+    assert (found.counts, found.findings) == ({"": 2, "no indices": 1}, ())
+    assert lint(text.replace(r"h^{\mu\rho}", r"h^{\mu\nu}"), legend=dict.fromkeys("μνρ", "")).codes
 
 
 def test_greek_letters_of_a_legend_are_indices() -> None:

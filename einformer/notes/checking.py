@@ -131,7 +131,7 @@ def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[EquationV
         trees = [] if equation.skipped else letters.understand(equation)
         skipped = equation.skipped or letters.doubt(*trees)
         if not skipped and (unknown := letters.find_unknown(*trees)):
-            skipped = f"`{unknown}` is not in the legend"
+            skipped = unknown
             if not letters.complete:
                 skipped = wider.doubt(*wider.understand(equation)) or NO_LEGEND
         elif not skipped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import fnmatch
 import os
@@ -54,12 +55,16 @@ def _check_python(source: Source, chosen: Settings) -> Checked:
     return merge([names, _check_notes_text(source, spoken, chosen)], source)
 
 
-# The cells of Markdown are one document. Each cell of code stands alone: it may be in another language.
+# The cells of Markdown are one document. Each cell of code stands alone, since it may be in another language, but the legend of
+# one holds for those below it.
 def _check_notebook(source: Source, chosen: Settings) -> Checked:
+    from einformer.notes.names import read_letters
+
     parts = [_check_notes(read_notebook)(source, chosen)]
     for cell in cells(source, "code"):
         with contextlib.suppress(EinformerError):
             parts.append(_check_python(cell, chosen))
+            chosen = replace(chosen, axes={**chosen.axes, **read_letters(ast.parse(cell.text), cell.text)})
     return merge(parts, source)
 
 

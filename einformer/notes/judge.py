@@ -21,7 +21,7 @@ from einformer.language.primitives import primitive
 from einformer.language.scope import Scope, factors_of
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
-from einformer.notes.documents.signs import OF_AUTHOR
+from einformer.notes.documents.signs import OF_AUTHOR, OF_COMMA
 from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated
 from einformer.notes.letters import slot_letters
@@ -129,7 +129,7 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
 def _find_repeated(line: JudgedLine, left: Expression, right: Expression) -> Iterator[Finding]:
     for side, other in ((left, right), (right, left)):
         kept = {index.letter for index in indices_in(other)}
-        for x in (x for x in _list_outer(side) if len(x.slots) > 2):
+        for x in (x for x in _list_outer(side) if len(x.slots) > 2 and not x.name.endswith(OF_COMMA)):
             slots = [slot for slot in open_groups(x.slots) if not (isinstance(slot, Index) and slot.letter in kept)]
             yield from () if _STAGGERED.search(line.written.formula.latex.text) else find_repeated(slots, Stated({}, {}))
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from einformer.errors import Span
 from einformer.language.calls import axis_of
 from einformer.language.parser import resolve
-from einformer.language.tree import Apply, Expression, Group, Index, Name, Power, Product, Quotient, Sum, Tensor
-from einformer.language.walk import rebuild, subexpressions
+from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
+from einformer.language.walk import children, indices_in, rebuild, subexpressions
+from einformer.notes.documents.signs import DERIVED
 from einformer.notes.documents.subscripts import strip_mark
 from einformer.notes.reading import DocumentEquation, is_respelled
 
@@ -73,15 +74,21 @@ class Letters:
 
     # `\sqrt{d_k}` has a size, whose name is the letter of an axis.
     def _is_size(self, tensor: Tensor) -> bool:
-        return len(tensor.slots) == 1 and tensor.name in self.indices
+        before = tensor.span.source.text[: tensor.span.start].rstrip()
+        return len(tensor.slots) == 1 and tensor.name in self.indices and not before.endswith(DERIVED)
 
     def _find_upper(self, exponent: Expression) -> tuple[Index, ...]:
         upper = _list_upper(exponent)
         return upper if all(self.has(index.letter) for index in upper) else ()
 
     def find_unknown(self, *sides: Expression) -> str:
-        tensors = (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor))
-        return next((letter for x in tensors for letter in slot_letters(x) if not self.has(letter)), "")
+        """Returns the reason why an equation with a letter that is not in the legend is not judged, or an empty string."""
+        tensors = [x for side in sides for x in subexpressions(side) if isinstance(x, Tensor)]
+        strange = [(x, letter) for x in tensors for letter in slot_letters(x) if not self.has(letter)]
+        words = ("".join(slot_letters(x)) for x, _ in strange)
+        if word := next((word for word in words if len(word) > 2 and word.isascii() and word.isalpha()), ""):
+            return f"`{word}`: a word, or indices?"  # `d_{model}`
+        return f"`{strange[0][1]}` is not in the legend" if strange else ""
 
     def doubt(self, *sides: Expression) -> str:
         """Returns the reason why an equation is not judged, or an empty string."""
@@ -96,6 +103,8 @@ class Letters:
             return f"`{above}` above: an index, or a label?"
         if word := next((x for x in _find_words(nodes, sides[0])), ""):
             return f"`{word}`: a word, or indices?"
+        if root := next(_find_roots(nodes, sides), ""):
+            return f"`{root}`: a size, or an index?"
         if called := next((name for side in sides for name in _find_called(side)), ""):
             return f"`{called}(…)` has no indices: a matrix?"
         matrices = [name for side in sides for name in _find_matrices(side) if name not in self.sizes]
@@ -166,6 +175,31 @@ def _find_words(nodes: list[Expression], left: Expression) -> Iterator[str]:
         own = Counter(letters)
         if len(letters) > 1 and (len(tensors) > 1 or x is not left) and all(count[i] == 2 * own[i] for i in own):
             yield "".join(letters)
+
+
+# A number of things below a root, `q_s k_s / \\sqrt{d_k}`, where `k` is not an index of the left side and nothing runs over it.
+def _find_roots(nodes: list[Expression], sides: tuple[Expression, ...]) -> Iterator[str]:
+    ours = {index.letter for x in subexpressions(sides[0]) if isinstance(x, Tensor) for index in indices_in(x)}
+    bound = {index.letter for x in nodes if isinstance(x, Apply) for index in x.indices}
+    for x in (x for side in sides[1:] for x in _list_below(side)):
+        letters = slot_letters(x)
+        if len(letters) == 1 and len(x.name) == 1 and x.name.islower() and letters[0] not in ours | bound:
+            yield f"{x.name}_{letters[0]}"
+
+
+# The tensors below a root below a bar, and those with a negative power.
+def _list_below(e: Expression, below: bool = False) -> Iterator[Tensor]:
+    match e:
+        case Quotient():
+            yield from (*_list_below(e.numerator, below), *_list_below(e.denominator, True))
+        case Apply(name="sqrt", arguments=(Tensor() as x,)) if below:
+            yield x
+        case Power(base=Tensor() as x, exponent=exponent) if not isinstance(exponent, Number):
+            yield from (x for _ in range(not any(isinstance(y, Tensor | Name | Index) for y in subexpressions(exponent))))
+        case Tensor():
+            pass
+        case _:
+            yield from (x for child in children(e) for x in _list_below(child, below))
 
 
 # Letters above anything but a name are no slots: `(A B)^{ij}`.

@@ -57,14 +57,19 @@ def check_names(source: Source, letters: Mapping[str, str]) -> tuple[tuple[Findi
     Raises SyntaxError.
     """
     tree = ast.parse(source.text, source.name)
-    legend = {**letters, **dict(_find_legend(tree, source.text))}
+    legend = {**letters, **read_letters(tree, source.text)}
     reader = _StatementReader(source, legend)
     if legend:
         reader.read_body(tree.body)
     return tuple(sorted(reader.findings, key=lambda finding: finding.span.start)), reader.names
 
 
-# Each letter with what it counts. Lines are a legend if there are two, one below the other.
+def read_letters(tree: ast.Module, text: str) -> dict[str, str]:
+    """Returns the letters that the legend of a file names, each with what it counts."""
+    return dict(_find_legend(tree, text))
+
+
+# Lines are a legend if there are two, one below the other.
 def _find_legend(tree: ast.Module, text: str) -> Iterator[tuple[str, str]]:
     for match in _AXES.finditer(text):
         for part in match["axes"].split(","):

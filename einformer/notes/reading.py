@@ -23,7 +23,9 @@ from einformer.notes.documents.signs import CONCLUSIONS, MATRICES, OF_AUTHOR, PA
 from einformer.notes.documents.spelling import rewrite_formula
 
 _EQUALS = frozenset(("=", "\\leftarrow", "\\gets", "<-", "←", "=="))
-_SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "->", "≤", "≥", "≠", "→", ":", *_EQUALS))
+_LIKE = frozenset(("≈", "≃", "∝", "→", "↦", "->"))
+_LIKE_COMMANDS = frozenset(("approx", "simeq", "propto", "to", "rightarrow", "longrightarrow", "mapsto", "longmapsto"))
+_SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "≤", "≥", "≠", "∼", ":", *_LIKE, *_EQUALS))
 _ENDS = frozenset(("\\quad", "\\qquad", ",", ";"))
 _GOES_ON = frozenset(("+", "-", "=", "\\cdot", "\\times"))
 _LAST = frozenset((",", ";", "-", "+", "\\cdot"))
@@ -112,6 +114,8 @@ def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[
         before = sides[0] if signs else before
         for chain in _chain_sides(sides, signs):
             yield from reader.pairs(chain)
+        for sign, pair in zip(signs, itertools.pairwise(sides), strict=True):
+            yield from reader.unequal(sign, *pair)
 
 
 _Chain = list[tuple[Marks, str]]  # sides, each with the sign before it
@@ -210,8 +214,8 @@ class _Formula:
     def pairs(self, chain: _Chain) -> Iterator[DocumentEquation]:
         """Of a chain the first side that is read with each that follows."""
         chain = [(marks_of_side, sign) for marks_of_side, sign in chain if _holds(marks_of_side)]
-        if not any(mark.text == "_" for marks_of_side, _ in chain for mark in marks_of_side):
-            unread = [self.side(marks_of_side, read=False) for marks_of_side, _ in chain]
+        if not any(mark.text in ("_", "^") for marks_of_side, _ in chain for mark in marks_of_side):
+            unread = [self.side(marks_of_side, NO_INDICES) for marks_of_side, _ in chain]
             yield from (DocumentEquation(self.formula, *pair) for pair in itertools.pairwise(unread))
             return
         sides = [(self.side(marks_of_side), sign) for marks_of_side, sign in chain]
@@ -223,11 +227,18 @@ class _Formula:
             yield DocumentEquation(self.formula, before if respelled else left, side, sign not in ("=", "=="))
             left = side if left.tree is None or respelled else left
 
-    def side(self, marks_of_side: Marks, read: bool = True) -> Side:
+    def unequal(self, sign: Mark, left: Marks, right: Marks) -> Iterator[DocumentEquation]:
+        """Rows such as `x_i ≈ y_i`: they are counted, and not judged."""
+        said = sign.text in _LIKE or (sign.kind == "command" and sign.command in _LIKE_COMMANDS)
+        if said and _holds(left) and _holds(right) and any(mark.text == "_" for mark in (*left, *right)):
+            unread = f"`{sign.text}` is not an equality"
+            yield DocumentEquation(self.formula, self.side(left, unread), self.side(right, unread))
+
+    def side(self, marks_of_side: Marks, unread: str = "") -> Side:
         """The tree of a side, or why there is none."""
         text = self.text.cut(marks_of_side[0].start, marks_of_side[-1].end)
-        if not read:
-            return Side(self.text, text, None, NO_INDICES)
+        if unread:
+            return Side(self.text, text, None, unread)
         tree, skipped = self.tree(marks_of_side)
         return Side(self.text, text, tree, skipped, tuple(subexpressions(tree)) if tree is not None else ())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from einformer.language.latex_reader import LETTERS
 from einformer.notes.documents.parts import Cursor
 from einformer.notes.documents.pieces import Passage
-from einformer.notes.documents.signs import WORDS
+from einformer.notes.documents.signs import OF_COMMA, WORDS
 
 LETTER, COMMAND, PRIME = re.compile(r"[^\W\dA-Z_]'*"), re.compile(r"\\[A-Za-z]+"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
 TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")
@@ -18,6 +18,7 @@ _LABEL = re.compile(r"[A-Z][A-Za-z0-9]*(?:\s*[-+]\s*[0-9]+)?'*|[0-9]+|\*|\\[A-Za
 _OLD = re.compile(r"\{?\s*\\(?:rm|it|sf|tt|bf)\b")  # a word to the end of its group
 _LAYER = re.compile(r"\([A-Za-z0-9+\- ]*\)|\\prime|\\star")
 _WORDS = re.compile(rf"\\(?:{'|'.join(sorted(WORDS))})\s*\{{[^{{}}]*\}}")
+_DERIVATIVE, _COMMA = re.compile(r"\s*(?:[a-z]\s*){2,},\s*(?:[a-z]\s*)+|\s*[a-z]\s*,\s*(?:[a-z]\s*){2,}"), re.compile(",")
 _PARTED = r",|;|\\[,;:!]|~"
 _LABELLED = re.compile(rf"\s*([A-Z](?=\s+[a-z])|[^\s,]+?(?=\s*(?:{_PARTED}))|{_WORDS.pattern})\s*(?:{_PARTED})?\s*")
 
@@ -61,7 +62,10 @@ class ScriptReader(Cursor):
         elif sign == "_" and (label := self.find_label(text)):
             scripts.tag += label
         elif sign == "_":
-            scripts.below.append(self.remove_label(part, scripts))
+            part = self.remove_label(part, scripts)
+            if _DERIVATIVE.fullmatch(part.text):  # another tensor, of which the last slots are of the derivative
+                scripts.tag, part = f"{scripts.tag}{OF_COMMA}", part.sub(_COMMA, " ")
+            scripts.below.append(part)
         elif self.is_tag(text, bool(scripts.below)):
             scripts.tag += "".join(filter(str.isalnum, text.replace("\\rm", "").replace("\\text", "")))
         else:
@@ -101,7 +105,7 @@ class ScriptReader(Cursor):
         """
         if TRANSPOSED.fullmatch(text):
             return not below and self.follows("_")
-        if text in ("0", "1"):  # nobody writes these powers
+        if text in ("0", "1") or _OLD.match(text):  # nobody writes these powers
             return True
         return bool(_LABEL.fullmatch(text) or _LAYER.fullmatch(text)) and not (
             text.isdigit() and (below or not self.follows("_"))
@@ -109,8 +113,10 @@ class ScriptReader(Cursor):
 
     def has_slots(self) -> bool:
         r"""Returns whether a name has slots: `\mathbf{x}_i`. Without slots a bold letter is a vector or a matrix."""
-        start = self.at
+        start, below = self.at, ""
         self.read_argument()
-        text = self.read_argument().text if self.accepts("_") else ""
+        while sign := self.script():
+            part = self.read_argument() if sign != "'" else None
+            below += part.text if part and sign == "_" else ""
         self.at = start
-        return not self.find_label(text.strip()) and bool(find_letters(text))
+        return not self.find_label(below.strip()) and bool(find_letters(below))

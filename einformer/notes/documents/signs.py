@@ -15,6 +15,8 @@ OPERATORS = {
     "where": "where", "lb": "log2", "mod": "mod",
 }  # fmt: skip
 DOTS = ("dots", "ldots", "cdots", "dotsc", "dotsb", "dotsm", "hdots")
+DERIVED = "\\!"  # stands before a name by which something is derived: `\\partial x_i` below a bar
+OF_COMMA = "comma"  # ends the name of a derivative, `T_{ij,k}`
 OF_AUTHOR = "ƒ"  # ends the name of a function that the language does not have, so that it takes arguments
 RESPELLED = {
     "equiv": "=", "coloneqq": "=", "triangleq": "=", "defeq": "=", "ln": "\\log ", "odot": "\\cdot ", "ast": "*",
@@ -30,7 +32,7 @@ UNREAD = {
     "prod": "a product sign", "partial": "a derivative", "nabla": "a derivative", "lim": "a limit", "dots": "dots",
     "ldots": "dots", "cdots": "dots", "vdots": "dots", "ddots": "dots", "dotsc": "dots", "mathbb": "a set or an expectation",
     "mid": "a condition in a probability", "vert": "a norm", "Vert": "a norm", "|": "a norm",
-    "oplus": "a sum of spaces", "circ": "a composition", "star": "a convolution",
+    "substack": "a condition below a sum", "oplus": "a sum of spaces", "circ": "a composition", "star": "a convolution",
     "pm": "two signs", "mp": "two signs", "binom": "a binomial", "stackrel": "words over a sign",
     "overset": "words over a sign", "underset": "words under a sign", "underbrace": "words under a brace",
     "overbrace": "words over a brace", "in": "a set", "{": "a set", "}": "a set", "langle": "an inner product",

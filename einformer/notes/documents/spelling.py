@@ -9,17 +9,37 @@ import re
 from collections.abc import Callable
 
 from einformer.language.latex_reader import CASES, LETTERS, NAMED, TEXTS, Mark
-from einformer.notes.documents.macros import find_closing
 from einformer.notes.documents.parts import OPENING
 from einformer.notes.documents.pieces import Passage, join
 from einformer.notes.documents.scripts import PRIME, TRANSPOSED, ScriptReader, Scripts, find_letters
-from einformer.notes.documents.signs import ACCENTS, BOLD, DOTS, LETTERED, OF_AUTHOR, OPERATORS, PARTING, RESPELLED, WORDS
+from einformer.notes.documents.signs import (
+    ACCENTS,
+    BOLD,
+    DERIVED,
+    DOTS,
+    LETTERED,
+    OF_AUTHOR,
+    OPERATORS,
+    PARTING,
+    RESPELLED,
+    WORDS,
+)
 from einformer.notes.documents.subscripts import ELLIPSIS, replace_marks, rewrite_slots
 
-_SPACED = re.compile(r"[\s,]+")
+_SPACED = re.compile(r"(?:[\s,<≤]|\\(?:leq?|leqslant|lt)(?![A-Za-z]))+")
 _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")
-_INDEX = r"[^\W\dA-Z_]'*"
-_BOUND = re.compile(rf"[\s(]*({_INDEX}(?:[\s,]*{_INDEX})*)[\s)]*(?:(=|\\leq?\b|<|>|\\in\b|\\neq?\b|\\geq?\b).*)?", re.DOTALL)
+_GREEK = rf"\\(?:{'|'.join(sorted(LETTERS))})(?![A-Za-z])"
+_INDEX = rf"(?:[^\W\dA-Z_]|{_GREEK})'*"
+_LESS, _LISTED = r"(?:<|≤|\\(?:leq?|leqslant|lt)(?![A-Za-z]))", rf"{_INDEX}(?:[\s,]*{_INDEX})*"
+_BOUND = re.compile(  # `j`, `(i, j) \in D`, `\langle i j \rangle`, `0 \leq i < j < n`, `j: j \neq i`, `j \text{ odd}`
+    rf"\s*(?:[0-9]+\s*{_LESS}\s*({_INDEX}(?:\s*{_LESS}\s*{_INDEX})*)\s*{_LESS}.*"
+    rf"|\\langle\s*({_LISTED})\s*\\rangle"
+    rf"|\(?\s*({_LISTED})[\s)]*(?:(?:[=<>:|≤≥≠∈]|\\(?!(?:cdot|times|pm|{_GREEK[2:]})\b)[A-Za-z,;]).*)?)",
+    re.DOTALL,
+)
+_STACKED = re.compile(r"\\substack\s*\{(.*)\}", re.DOTALL)
+_FONTS = re.compile(r"(?<![_^])\{\s*\\(rm|bf|it|tt|sf)(?![A-Za-z])\s*([^{}]*)\}")  # `{\rm for}`, but `W_{\rm in}` is a label
+_ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|\{([^{}]*)\}|((?:[0-9]+|[^\W\d_]'*)(?:_(?:\w|\{[^{}]*\}))?))")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_\\ -]*")
 _CONDITION = re.compile(r"<|>|\\leq?\b|\\geq?\b|\\neq?\b")
 _ALONE = re.compile(r"\s*(?:\\[A-Za-z]+\s*)?(?:\{\s*)?[A-Za-z](?:\s*\})?\s*|\s*\\[A-Za-z]+\s*")
@@ -28,7 +48,6 @@ _PARTIAL = re.compile(r"\\partial\b\s*(?:\^\s*(?:\{[^}]*\}|[0-9]))?")
 _TOTAL = re.compile(r"^\s*(?:d|\\mathrm\s*\{\s*d\s*\}|\{\\rm d\})(?:\^\s*(?:\{[^}]*\}|[0-9]))?(?=\s*(?:[A-Za-z\\({]|$))")
 _TAKING = frozenset(("\\log", "\\exp", "\\sum", "\\min", "\\max"))  # a factor follows them
 _FUNCTIONAL = frozenset(("mathcal", "mathscr"))
-_OLD = frozenset(("rm", "bf", "it", "tt", "sf"))
 _FACTORS = frozenset((*ACCENTS, *BOLD, *LETTERED, *WORDS, *LETTERS, "frac", "sqrt", "sum", "ell", "partial", "langle"))
 _SUMS = {"sum": "sum", "max": "max", "min": "min", "prod": "sum"}  # a product over an index binds it as a sum does
 _FENCED = {"\\langle": "(", "|": "\\mathrm{abs}(", "\\vert": "\\mathrm{abs}("}
@@ -36,7 +55,8 @@ _FENCED = {"\\langle": "(", "|": "\\mathrm{abs}(", "\\vert": "\\mathrm{abs}("}
 
 def rewrite_formula(formula: Passage) -> Passage:
     """Returns the formula in the spelling of the language."""
-    return _Speller(formula.sub(_DEFINED_AS, "=").sub(_STOP, " ")).all()
+    plain = formula.sub(_DEFINED_AS, "=").sub(_STOP, " ").sub(_FONTS, "\\text", 1, "{", 2, "}")
+    return _Speller(plain.sub(_ROOT, "\\sqrt{", 1, 2, 3, "}")).all()
 
 
 class _Speller(ScriptReader):
@@ -66,9 +86,7 @@ class _Speller(ScriptReader):
 
     def sign(self, mark: Mark) -> None:
         """Reads a mark that is neither a letter nor a command."""
-        if mark.text == "{" and self.at < len(self.marks) and self.marks[self.at].command in _OLD:
-            self.old_font(mark)
-        elif self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
+        if self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
             pass  # `-\\infty & = s > s';`: the condition follows the sign, and a semicolon ends it
         elif mark.text in ("[", "]"):
             self.put("()"["[]".index(mark.text)], mark)
@@ -149,9 +167,43 @@ class _Speller(ScriptReader):
             self.put(f"\\mathrm{{dots{OF_AUTHOR}}}(0)", mark)
 
     def derivative(self, mark: Mark) -> None:
-        r"""Reads `\partial_i` as a factor. The script may or may not be an index."""
+        r"""Reads `\partial_i` as a factor. The script may or may not be an index. `\partial y / \partial x` is a fraction."""
+        if mark.command == "partial" and (sides := self.read_quotient()):
+            return self.write_fraction(*sides, mark)
         self.depends(join(self.text.source, self.read_scripts(Scripts()).below), mark)
-        self.put(f"\\mathrm{{{mark.command}}}", mark)
+        return self.put(f"\\mathrm{{{mark.command}}}", mark)
+
+    def read_quotient(self) -> tuple[Passage, Passage] | None:
+        r"""Reads the two sides of `\partial y_i / \partial x_j`, after its first sign."""
+        start = self.at
+        over = self.read_operand()
+        if self.follows("/"):
+            self.at = first = self.skip(self.at) + 1
+            while self.follows("\\partial"):
+                self.at = self.skip(self.at) + 1
+                self.read_operand()
+            if self.at > first:
+                return over, self.text.cut(self.marks[first].start, self.marks[self.at - 1].end)
+        self.at = start
+        return None
+
+    def read_operand(self) -> Passage:
+        r"""Reads the name or the bracket that a derivative is of: `^2 y_i`, `\log p_i`, `(a b)`, or nothing."""
+        if self.accepts("^"):
+            self.read_argument()
+        self.skip_spaces()
+        start = self.at
+        while self.at < len(self.marks) and self.marks[self.at].text in ("\\log", "\\ln"):
+            self.at = self.skip(self.at + 1)
+        if fence := self.fence():
+            self.at = fence[1] + 1
+        elif self.at < len(self.marks) and self.marks[self.at].text != "/":
+            self.at += 1
+            if self.marks[self.at - 1].command in {*ACCENTS, *BOLD, *LETTERED, *WORDS}:
+                self.read_argument()
+            while sign := self.script():
+                _ = sign == "'" or self.read_argument()
+        return self.text.cut(self.marks[start].start, self.marks[self.at - 1].end) if self.at > start else self.text.cut(0, 0)
 
     # ------------------------------------------------------------------------------------------------------ names
 
@@ -272,13 +324,6 @@ class _Speller(ScriptReader):
         mark = next((mark for mark in self.marks[self.at :] if not mark.is_space), None)
         return mark is not None and (mark.kind in ("letter", "digit") or mark.text == "{" or mark.command in _FACTORS)
 
-    # Reads `{\rm for}` as `\text{for}`.
-    def old_font(self, mark: Mark) -> None:
-        end = find_closing(self.marks, self.at - 1)
-        word = self.text.text[self.marks[self.at].end : self.marks[min(end, len(self.marks) - 1)].start].strip()
-        self.at = end + 1
-        self.put(f"\\text{{{word}}}", mark)
-
     # --------------------------------------------------------------------------------------- functions and brackets
 
     def arguments(self, is_word: bool, below: bool) -> list[Passage]:
@@ -356,15 +401,17 @@ class _Speller(ScriptReader):
         them.
         """
         below = above = None
+        while self.at < len(self.marks) and self.marks[self.at].command in ("limits", "nolimits"):
+            self.at += 1
         while (sign := self.script()) and sign != "'":
             below, above = (replace_marks(self.read_argument()), above) if sign == "_" else (below, self.read_argument())
+        below = below and below.sub(_STACKED, 1)
         bound = _BOUND.fullmatch(PRIME.sub("'", below.text)) if below else None
-        if below is None or bound is None:
-            self.put(f"\\{mark.command}", mark)  # `\\prod` as it is, which is not read
-            self.made += [below] if below else []
-            return
-        summed = below.cut(*bound.span(1)).sub(_SPACED, " ")
-        beyond = join(self.text.source, [below.cut(bound.end(1), len(below.text)), *([above] if above else [])])
+        if below is None or bound is None:  # `\\sum x_i` is read, `\\prod x_i` is not
+            return self.put("\\substack" if below else f"\\{mark.command}", mark)
+        summed = below.cut(*bound.span(bound.lastindex or 0)).sub(_SPACED, " ")
+        ends = [below.cut(bound.end(bound.lastindex or 0), len(below.text)), *([above] if above else [])]
+        beyond = join(self.text.source, ends)
         takes_sum = self.before() in _TAKING  # `\\log \\sum_{j=1}^n` takes the sum, not its bound
         if not takes_sum:
             self.depends(beyond, mark, summed.text)
@@ -372,15 +419,20 @@ class _Speller(ScriptReader):
         self.write_script("_", summed, mark)
         if takes_sum:
             self.depends(beyond, mark, summed.text)
+        return None
 
     def fraction(self, mark: Mark) -> None:
         r"""Reads `\frac{\partial y_i}{\partial x_j}` as a fraction without its signs, which has the same indices."""
         over, under = self.read_argument(), self.read_argument()
-        derived = "\\partial" in over.text and "\\partial" in under.text
+        if "\\partial" in over.text and "\\partial" in under.text:
+            return self.write_fraction(over.sub(_PARTIAL, " "), under, mark)
         total = _TOTAL.match(over.text) and _TOTAL.match(under.text) and len(under.text.strip()) > 1
-        for part, sign in ((over, "\\frac{"), (under, "}{")):
+        over, under = (part.sub(_TOTAL, " ") if total else part for part in (over, under))
+        return self.write_fraction(over, under, mark)
+
+    def write_fraction(self, over: Passage, under: Passage, mark: Mark) -> None:
+        for part, sign in ((over, "\\frac{"), (under.sub(_PARTIAL, DERIVED), "}{")):
             self.put(sign, mark)
-            part = part.sub(_PARTIAL, " ") if derived else part.sub(_TOTAL, " ") if total else part
             self.made.append(self.inner(part) if part.text.strip() else self.text.put("1", mark.start))
         self.put("}", mark)
 
