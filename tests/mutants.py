@@ -1038,7 +1038,7 @@ MUTANTS = (
     ),
     _mutant(
         "letters are indices without a legend", "notes/letters.py",
-        'for letter in slot_letters(x) if not self.has(letter)), "")', 'for letter in slot_letters(x) if False), "")',
+        "for letter in slot_letters(x) if not self.has(letter)]", "for letter in () if letter]",
         "lint.py::test_nothing_is_guessed_without_a_legend[an economy]",
     ),
     _mutant(

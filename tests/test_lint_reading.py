@@ -72,13 +72,20 @@ READ = {
     "a recurrence": (r"$h_{ti} = A_{ij} h_{t-1,j} + B_{ik} x_{tk}$", "h_{t-1,j}", "h_{t-1,l}", "E301"),
     "a root of a size": (r"$w_{st} = q_{sa} k_{ta} / √d_k$, $y_s = x_s / √2$", "k_{ta}", "k_{tb}", "E301"),
     "old fonts": (r"${\rm attn}_{st} = {\bf A}^{\rm in}_{sa} B_{at}$, $y_s = x_{\rm out} x_s$", "B_{at}", "B_{bt}", "E301"),
+    "a covariant derivative": (
+        r"$\nabla_j A_i = \partial_j A_i - \Gamma_{kij} A_k$, $\partial^j A_i = F_{ij}$, $\partial_i \phi = f_i$",
+        "\\phi = f_i",
+        "\\phi = f_k",
+        "E301",
+    ),
+    "a bar of old": (r"${\partial u_i \over \partial x_j} = {1 \over n} ({a_i \over 2} + b_i) c_j$", "c_j", "c_k", "E302"),
     "an upstream gradient": (
         r"$\frac{\partial \mathcal{L}}{\partial W_{de}} = \frac{\partial \mathcal{L}}{\partial z_{se}} x_{sd}$",
         "x_{sd}",
         "x_{sc}",
         "E302",
     ),
-    "a derivative by an index": (r"$\partial_i f_{jb} = \delta_{ij} h_b - h_{ib} f_{jb}$", "b} f_{jb}", "b} f_{kb}", "E302"),
+    "a derivative by an index": (r"$\partial_i f_{jb} = \delta_{ij} h_b - h_{ib} f_{jb}$", "b} f_{jb}", "b} f_{kb}", "E301"),
     "where a condition holds": (r"$M_{st}|_{s > t} = U_{sa} T_{ta}$", "T_{ta}", "T_{tb}", "E301"),
     "indices above and below": (r"$Q_t{}^e = H_t{}^d W_d{}^e$", "W_d{}^e", "W_c{}^e", "E301"),
     "indices with a mark": (
@@ -167,6 +174,10 @@ UNSAID = {
     "a product that goes on": r"$y_{ij} = A_{ik} A_{kl} \dots A_{mj} x_{ja}$",
     "a sum that goes on": r"$y_{ij} = A_{ij} + A_{ik} A_{kj} + \dots$, $y_{ij} = x_{ij} + \text{terms}$",
     "what does not depend on all": r"$\mathsf{V}_{ijab} = \mathbf{V}_{ab}$",
+    "a time that the legend names": r"$\partial_t h_{ij} = A_{ik} h_{kj}$",
+    "a step for each sample": r"$p'_{ik} = p_{ik} + c \frac{\partial}{\partial p_{ik}} e_{ij}^2$",
+    "an index that its condition fixes": r"$E = \sum_{i=1, j \neq k \neq i}^3 (a_j b_k - a_k b_j)$",
+    "one index for several": r"$\psi_i = P_{jl} Y_{lm}$",
     "a letter in brackets above": r"$z_{ah} = \sum_s A_{s}^{(h)} v_{sa}$",
     "letters that are fixed": r"For fixed $(h, s)$: $l_t = q_{she} k_{teh}$",
     "an index and the same with a bar": r"$W_{d(ft)} = \bar{W}_{df\bar{t}}$",
@@ -206,6 +217,16 @@ def test_a_size_below_a_root_is_not_judged_as_an_index(scale: str) -> None:
     text = rf"$w_{{st}} = q_{{sk}} k_{{tk}} {scale}$"
     assert lint(text, legend=dict.fromkeys("stk", "")).counts == {"`d_k`: a size, or an index?": 1}
     assert lint(r"$y_k = x_k / \sqrt{d_k}$", legend={"k": ""}).counts == {"": 1}
+
+
+def test_what_follows_another_form_of_a_tensor_is_judged_by_that_form() -> None:
+    """`g_{ij} = g_{ii} = …` is said of equal `i` and `j`, and `g_{ij} = g` of a matrix and its elements."""
+    found = checked(r"$\Gamma^k_{ij} = \Gamma^k_{ii} = c_k \partial_k h_i$, $g_{ij} = A_{ik} B_{kj} = g$")
+    assert (found.counts, found.findings) == ({"": 2, "another form of the same indices": 2}, ())
+
+
+def test_letters_above_are_all_indices_or_none() -> None:
+    assert lint(r"$y_j = g^{jk} g^{zk} x_k$", legend={"j": "", "k": ""}).counts == {"upper indices": 1}
 
 
 @pytest.mark.parametrize("sign", [r"\approx", "≈", r"\propto", "∝", r"\to", "→", r"\mapsto", "↦"])

@@ -21,10 +21,10 @@ from einformer.language.primitives import primitive
 from einformer.language.scope import Scope, factors_of
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Number, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
-from einformer.notes.documents.signs import OF_AUTHOR, OF_COMMA
+from einformer.notes.documents.signs import OF_AUTHOR, OF_COMMA, TIED
 from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated
-from einformer.notes.letters import slot_letters
+from einformer.notes.letters import is_derivative, is_variable, slot_letters
 from einformer.notes.reading import DocumentEquation
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
@@ -117,7 +117,7 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
     judge = _judge_definition if is_left(left) else _judge_equality
     findings = judge(line, left, right, defined, known)
     repeated = list(_find_repeated(line, left, right))
-    if repeated or _is_statement(left, right):  # one slip, one message
+    if repeated or _is_statement(left, right) or _is_renamed(left, right):  # one slip, one message
         findings = [finding for finding in findings if finding.code in _OF_SLOTS]
     for finding in (*repeated, *findings):
         if finding.code not in _REMARKS and (finding.code, finding.message) not in seen:
@@ -147,8 +147,19 @@ def _judge_definition(
             return []
         left = _keep_slots(left, frozenset(free))
     spoken = frozenset({*_LABEL.findall(line.written.formula.latex.text), *_find_doubtful(line)})
-    left = _keep_slots(left, frozenset(slot_letters(left)) - spoken) if isinstance(left, Tensor) else left
+    if isinstance(left, Tensor):
+        spoken |= _find_samples(left, right)
+        left = _keep_slots(left, frozenset(slot_letters(left)) - spoken)
     return _check(Equation(left, "=", right, span=left.span), defined, known, spoken)
+
+
+# A step down a gradient, `w'_{ik} = w_{ik} - \partial e_{ij}^2 / \partial w_{ik}`, is made for each sample `j`.
+def _find_samples(left: Tensor, right: Expression) -> Letters:
+    tensors = [x for x in subexpressions(right) if isinstance(x, Tensor)]
+    ours = left.name.rstrip("'"), slot_letters(left)
+    letters = frozenset(letter for x in tensors for letter in slot_letters(x))
+    steps = any(is_variable(x) and (x.name, slot_letters(x)) == ours for x in tensors)
+    return letters - frozenset(slot_letters(left)) if steps else frozenset()
 
 
 # One choice of wanted indices must suit both sides of an equality, `\sum_j A_{ij} = c_i`.
@@ -226,9 +237,11 @@ def _find_lopsided(line: Equation, legend: Stated, loops: Letters) -> list[Findi
     return scope.findings
 
 
-# `t` and `\bar{t}` may be one index.
+# `t` and `\bar{t}` may be one index, and a letter that stands on one derivative alone may be the time.
 def _find_doubtful(line: JudgedLine) -> set[str]:
-    return find_ambiguous({axis for x in line.tensors for axis in map(axis_of, slot_letters(x))})
+    count = Counter(letter for x in line.tensors for letter in slot_letters(x))
+    derived = {letter for x in line.tensors if is_derivative(x) for letter in slot_letters(x) if count[letter] == 1}
+    return derived | find_ambiguous({axis for x in line.tensors for axis in map(axis_of, slot_letters(x))})
 
 
 def _keep_slots(left: Tensor | Name, letters: Letters) -> Tensor | Name:
@@ -255,6 +268,13 @@ def _is_statement(left: Expression, right: Expression) -> bool:
         return True
     alike = [x for x in tensors if isinstance(left, Tensor) and x.name == left.name and find_free(x) != find_free(left)]
     return isinstance(right, Product) and bool(alike) and all(x in alike or len(x.slots) < 2 for x in tensors)
+
+
+# One index stands for several, `\psi_i = P_{nl} Y_{lm}`.
+def _is_renamed(left: Expression, right: Expression) -> bool:
+    ours, theirs = find_free(left), find_free(right)
+    carried = {letter for x in _list_outer(right) for letter in slot_letters(x)}
+    return len(ours) == 1 and len(theirs) > 1 and not ours & carried
 
 
 # ------------------------------------------------------------------------------------------------- what is left unsaid
@@ -370,7 +390,9 @@ def find_empty_sums(e: Expression) -> Iterator[Finding]:
 # A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n.
 def _find_empty(e: Apply) -> list[Index]:
     (argument,) = e.arguments
-    letters = _COMMAND.sub(" ", argument.span.text)
+    letters, whole = _COMMAND.sub(" ", argument.span.text), e.span.source.text
+    if TIED in whole[e.indices[-1].span.end : argument.span.start]:
+        return []
     hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in subexpressions(argument))
     return [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
 

@@ -16,7 +16,7 @@ from einformer.language.calls import axis_of
 from einformer.language.parser import resolve
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, indices_in, rebuild, subexpressions
-from einformer.notes.documents.signs import DERIVED
+from einformer.notes.documents.signs import DERIVATIVES, DERIVED
 from einformer.notes.documents.subscripts import strip_mark
 from einformer.notes.reading import DocumentEquation, is_respelled
 
@@ -72,10 +72,14 @@ class Letters:
         letters = slot_letters(tensor)
         return self.complete and bool(letters) and not any(map(self.has, letters))
 
+    # `g^{zk}`, where the legend names `k` alone.
+    def _is_mixed(self, power: Power) -> bool:
+        upper = _list_upper(power.exponent)
+        return any(self.has(index.letter) for index in upper) and not all(self.has(index.letter) for index in upper)
+
     # `\sqrt{d_k}` has a size, whose name is the letter of an axis.
     def _is_size(self, tensor: Tensor) -> bool:
-        before = tensor.span.source.text[: tensor.span.start].rstrip()
-        return len(tensor.slots) == 1 and tensor.name in self.indices and not before.endswith(DERIVED)
+        return len(tensor.slots) == 1 and tensor.name in self.indices and not is_variable(tensor)
 
     def _find_upper(self, exponent: Expression) -> tuple[Index, ...]:
         upper = _list_upper(exponent)
@@ -95,7 +99,8 @@ class Letters:
         nodes = [x for side in sides for x in subexpressions(side)]
         if not any(isinstance(x, Tensor) for x in nodes):
             return "no indices"
-        if any(isinstance(x, Power) and _is_upper(x) for x in nodes):
+        mixed = (x for x in nodes if isinstance(x, Power) and isinstance(x.base, Tensor | Name))
+        if any(isinstance(x, Power) and _is_upper(x) for x in nodes) or any(map(self._is_mixed, mixed)):
             return "upper indices"
         if len(sides) > 1 and is_respelled(*sides):
             return "another form of the same indices"
@@ -128,6 +133,16 @@ def propose(equations: Iterable[DocumentEquation]) -> list[str]:
         for letter in letters if len(letters) > 1 else ():
             names[strip_mark(axis_of(letter))].add(name)
     return [letter for letter in names if len(names[letter]) > 1 or letter in bound]
+
+
+def is_derivative(tensor: Tensor) -> bool:
+    """Returns whether a tensor is the operator of a derivative, `\\partial_i`."""
+    return tensor.name.rstrip(RAISED) in DERIVATIVES
+
+
+def is_variable(tensor: Tensor) -> bool:
+    """Returns whether something is derived by a tensor: `x_i` of `\\partial y / \\partial x_i`."""
+    return tensor.span.source.text[: tensor.span.start].rstrip().endswith(DERIVED)
 
 
 def slot_letters(tensor: Tensor) -> tuple[str, ...]:
@@ -210,7 +225,8 @@ def _is_upper(power: Power) -> bool:
 
 def _find_matrices(e: Expression) -> Iterator[str]:
     for x in subexpressions(e):
-        if isinstance(x, Product) and any(isinstance(y, Tensor) for factor in x.factors for y in subexpressions(factor)):
+        tensors = (y for factor in x.factors for y in subexpressions(factor)) if isinstance(x, Product) else ()
+        if isinstance(x, Product) and any(isinstance(y, Tensor) and not is_derivative(y) for y in tensors):
             yield from (f.name for f in x.factors if isinstance(f, Name) and f.name[0].isupper() and f.name.isascii())
 
 

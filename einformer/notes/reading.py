@@ -15,7 +15,7 @@ from einformer.language.latex_reader import CASES, Mark, MarkedLine, marks, read
 from einformer.language.parser import Formulas
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import LogicalLine, Token
-from einformer.language.tree import Apply, Expression, Index, Tensor
+from einformer.language.tree import Apply, Expression, Index, Name, Power, Tensor
 from einformer.language.walk import subexpressions
 from einformer.notes.documents.macros import expand_macros
 from einformer.notes.documents.pieces import Formula, Macro, Passage, is_too_deep, shorten_blanks
@@ -307,5 +307,7 @@ def _reason_of(error: EinformerError) -> str:
 
 
 def is_respelled(one: Expression | None, other: Expression | None) -> bool:
-    """Returns whether two expressions are one tensor with its indices in another form: `x_s = x_{(cl)} = x_{cl}`."""
-    return isinstance(one, Tensor) and isinstance(other, Tensor) and one.name == other.name
+    """Returns whether two sides are one tensor in another form: `x_s = x_{(cl)}`, `x^k_{ij} = x^k_{ii}`, `x_{ij} = x`."""
+    bases = [e.base if isinstance(e, Power) else e for e in (one, other)]
+    names = {e.letter if isinstance(e, Index) else e.name if isinstance(e, Tensor | Name) else "" for e in bases}
+    return len(names) == 1 and names != {""} and any(isinstance(e, Tensor) for e in bases)

@@ -14,7 +14,9 @@ OPERATORS = {
     "Tanh": "tanh", "sin": "sin", "cos": "cos", "abs": "abs", "floor": "floor", "ceil": "ceil", "gelutanh": "gelutanh",
     "where": "where", "lb": "log2", "mod": "mod",
 }  # fmt: skip
+TIED = "\\:"  # follows a sum whose condition ties its index to several, `\\sum_{i=1, j \\neq k \\neq i}`, which it may be over
 DOTS = ("dots", "ldots", "cdots", "dotsc", "dotsb", "dotsm", "hdots")
+DERIVATIVES = ("partial", "nabla")
 DERIVED = "\\!"  # stands before a name by which something is derived: `\\partial x_i` below a bar
 OF_COMMA = "comma"  # ends the name of a derivative, `T_{ij,k}`
 OF_AUTHOR = "ƒ"  # ends the name of a function that the language does not have, so that it takes arguments

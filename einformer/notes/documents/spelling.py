@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from einformer.language.latex_reader import CASES, LETTERS, NAMED, TEXTS, Mark
+from einformer.notes.documents.macros import find_closing
 from einformer.notes.documents.parts import OPENING
 from einformer.notes.documents.pieces import Passage, join
 from einformer.notes.documents.scripts import PRIME, TRANSPOSED, ScriptReader, Scripts, find_letters
@@ -22,6 +23,7 @@ from einformer.notes.documents.signs import (
     OPERATORS,
     PARTING,
     RESPELLED,
+    TIED,
     WORDS,
 )
 from einformer.notes.documents.subscripts import ELLIPSIS, replace_marks, rewrite_slots
@@ -31,6 +33,7 @@ _DEFINED_AS, _STOP = re.compile(r":\s*&?\s*="), re.compile(r"\.(?=\s|\\|$|\})")
 _GREEK = rf"\\(?:{'|'.join(sorted(LETTERS))})(?![A-Za-z])"
 _INDEX = rf"(?:[^\W\dA-Z_]|{_GREEK})'*"
 _LESS, _LISTED = r"(?:<|≤|\\(?:leq?|leqslant|lt)(?![A-Za-z]))", rf"{_INDEX}(?:[\s,]*{_INDEX})*"
+_ONE, _PLAIN = re.compile(_INDEX), re.compile(rf"\s*{_LISTED}\s*")
 _BOUND = re.compile(  # `j`, `(i, j) \in D`, `\langle i j \rangle`, `0 \leq i < j < n`, `j: j \neq i`, `j \text{ odd}`
     rf"\s*(?:[0-9]+\s*{_LESS}\s*({_INDEX}(?:\s*{_LESS}\s*{_INDEX})*)\s*{_LESS}.*"
     rf"|\\langle\s*({_LISTED})\s*\\rangle"
@@ -86,7 +89,12 @@ class _Speller(ScriptReader):
 
     def sign(self, mark: Mark) -> None:
         """Reads a mark that is neither a letter nor a command."""
-        if self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
+        if mark.text == "{" and "\\over" in self.text.text and (bar := self.find_bar()):
+            end = find_closing(self.marks, self.at - 1)
+            over, under = self.between(self.at - 1, bar), self.between(bar, end)
+            self.at = end + 1
+            self.divide(over, under, mark)
+        elif self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
             pass  # `-\\infty & = s > s';`: the condition follows the sign, and a semicolon ends it
         elif mark.text in ("[", "]"):
             self.put("()"["[]".index(mark.text)], mark)
@@ -96,6 +104,15 @@ class _Speller(ScriptReader):
             self.cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0
             self.last |= self.last_condition() if mark.kind == "begin" and mark.command in CASES else {}
             self.as_it_is(mark)
+
+    def find_bar(self) -> int:
+        r"""Returns the `\over` of `{a \over b}`, after its brace, or 0."""
+        depth = 0
+        for number in range(self.at, find_closing(self.marks, self.at - 1)):
+            depth += {"{": 1, "}": -1}.get(self.marks[number].text, 0)
+            if not depth and self.marks[number].command == "over":
+                return number
+        return 0
 
     def as_it_is(self, mark: Mark) -> None:
         """Copies a mark that the language has too, or that is not read. A space after `&` is dropped."""
@@ -167,11 +184,16 @@ class _Speller(ScriptReader):
             self.put(f"\\mathrm{{dots{OF_AUTHOR}}}(0)", mark)
 
     def derivative(self, mark: Mark) -> None:
-        r"""Reads `\partial_i` as a factor. The script may or may not be an index. `\partial y / \partial x` is a fraction."""
+        r"""Reads `\partial_i` as a factor with that index, and `\partial y / \partial x` as a fraction."""
         if mark.command == "partial" and (sides := self.read_quotient()):
             return self.write_fraction(*sides, mark)
-        self.depends(join(self.text.source, self.read_scripts(Scripts()).below), mark)
-        return self.put(f"\\mathrm{{{mark.command}}}", mark)
+        scripts = self.read_scripts(Scripts())
+        parts = [(sign, part) for sign, parts in zip("_^", (scripts.below, scripts.above), strict=True) for part in parts]
+        plain = [(sign, match[0]) for sign, part in parts if _PLAIN.fullmatch(part.text) for match in _ONE.finditer(part.text)]
+        for part in (part for _, part in parts if not _PLAIN.fullmatch(part.text)):
+            self.depends(part, mark)
+        scripted = [f"\\mathrm{{{mark.command}}}{sign}{{{letter}}}" for sign, letter in plain]
+        return self.put(" ".join(scripted) or f"\\mathrm{{{mark.command}}}", mark)
 
     def read_quotient(self) -> tuple[Passage, Passage] | None:
         r"""Reads the two sides of `\partial y_i / \partial x_j`, after its first sign."""
@@ -419,11 +441,14 @@ class _Speller(ScriptReader):
         self.write_script("_", summed, mark)
         if takes_sum:
             self.depends(beyond, mark, summed.text)
-        return None
+        ours, others = set(find_letters(summed.text)), set(find_letters(ends[0].text))
+        return self.put(TIED, mark) if ours & others and len(others - ours) > 1 else None
 
     def fraction(self, mark: Mark) -> None:
         r"""Reads `\frac{\partial y_i}{\partial x_j}` as a fraction without its signs, which has the same indices."""
-        over, under = self.read_argument(), self.read_argument()
+        self.divide(self.read_argument(), self.read_argument(), mark)
+
+    def divide(self, over: Passage, under: Passage, mark: Mark) -> None:
         if "\\partial" in over.text and "\\partial" in under.text:
             return self.write_fraction(over.sub(_PARTIAL, " "), under, mark)
         total = _TOTAL.match(over.text) and _TOTAL.match(under.text) and len(under.text.strip()) > 1
