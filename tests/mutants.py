@@ -288,6 +288,21 @@ MUTANTS = (
         "interpreters.py::test_over_one_number_nothing_is_summed[keys changed by <--D]",
     ),
     _mutant(
+        "a probability reads nothing", "program/positions.py",
+        "merged(argument.where(matters), *(other.reads for other in supports[1:]))", "argument.where(matters)",
+        "causality.py::test_the_future_does_not_decide_how_likely_a_number_is_dropped",
+    ),
+    _mutant(
+        "the probability of a layer that is called may be any", "language/body.py",
+        "for call, inner in called_layers(layer, layers):\n        own =", "for call, inner in []:\n        own =",
+        "binding.py::test_what_drops_has_one_probability[data in an argument]",
+    ),
+    _mutant(
+        "a number is right in each turn if it is in the first", "language/body.py",
+        "for at in itertools.product(*turns)]", "for at in [*itertools.product(*turns)][:1]]",
+        "binding.py::test_what_drops_has_one_probability[one turn]",
+    ),
+    _mutant(
         "sums intersect", "program/positions.py",
         "either(*(term.nonzero for term in terms)),", "both(*(term.nonzero for term in terms)),",
         "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",

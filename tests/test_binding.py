@@ -141,6 +141,40 @@ def test_top_takes_a_whole_number() -> None:
             spec(*layer, scalars="T = 2").bind(T=given)
 
 
+INNER = ("layer Inner(x_x, q) -> x_x:", "r = q", "return Dr(x_x, r)", "layer Outer(x_x, q) -> x_x:", "return Inner(x_x, q)")
+LAYER, TURNS = "layer F(x_x) -> x_x:", "for l < 2:"
+IMPROBABLE = {
+    "a number": ("x", "", LAYER, "return Dr(x_x, 1.5)"),
+    "the scalar of all": ("x", "p = -1", LAYER, "return Dr(x_x)"),
+    "one turn": ("x, l: 2", "q_l = [0.1, 2]", LAYER, TURNS, "  x_x <- Dr(x_x, q_l)", "return x_x"),
+    "a number of turns": ("x, l: 2", "", LAYER, TURNS, "  x_x <- Dr(x_x, 2 l)", "return x_x"),
+    "an argument": ("x", "", "layer Part(x_x, q) -> x_x:", "return Dr(x_x, q)", LAYER, "return Part(x_x, 2)"),
+    "an index": ("x", "", LAYER, "return Dr(x_x, 1 / (x + 1))"),
+    "data": ("x", "", LAYER, "return Dr(x_x, sigmoid(x_x))"),
+    "data in an argument": ("x", "", *INNER, LAYER, "return Outer(x_x, sigmoid(x_x))"),
+}
+
+
+@pytest.mark.parametrize("text", IMPROBABLE.values(), ids=IMPROBABLE)
+def test_what_drops_has_one_probability(text: tuple[str, ...]) -> None:
+    axes, scalars, *lines = text
+    with pytest.raises(EinformerError, match=r"E604 `Dr` drops with (probability|one probability everywhere)"):
+        spec(axes, *lines, scalars=scalars)
+
+
+@pytest.mark.parametrize("q", ["0", "1", "l / 4", "where(l == 0, 0.5, 0)"])
+def test_what_drops_may_have_another_probability_in_each_turn(q: str) -> None:
+    module = spec("x: 9, l: 2", *INNER, LAYER, TURNS, f"  x_x <- Outer(x_x, {q})", "return x_x").bind().build()
+    module.train()
+    assert module(torch.ones(9)).isfinite().all()
+
+
+def test_a_turn_in_which_top_takes_less_than_nothing_is_refused() -> None:
+    lines = (LAYER, TURNS, "  x_x <- where(top_{l - 1,x}(x_x), x_x, 0)", "return x_x")
+    with refuses("E604", "l - 1"):
+        spec("x, l: 2", *lines)
+
+
 def test_a_size_without_a_value_is_open() -> None:
     model = spec(*HEADS).bind(D=12)
     with refuses("E601", "A"):

@@ -141,6 +141,10 @@ def test_how_many_are_to_come_is_the_future_too(body: list[str]) -> None:
     assert codes(body)
 
 
+def test_the_future_does_not_decide_how_likely_a_number_is_dropped() -> None:
+    assert codes(["n = mean_s' sigmoid(x_s')", "return Dr(x_s, n)"]) == {"E501"}
+
+
 REFUSED = {name: body for name, (code, body) in READS_THE_FUTURE.items() if code != "E502"} | COUNTS_THE_FUTURE
 
 

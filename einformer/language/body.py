@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 from einformer.errors import EinformerError, Finding, Span
 from einformer.language import tree
-from einformer.language.calls import axis_of, called_layers, callees, name_instances
+from einformer.language.calls import axis_of, called_layers, callees, calls, name_instances
 from einformer.language.primitives import CONDITIONS, NAMES, NUMERIC, primitive
 from einformer.language.printer import PLAIN, show
 from einformer.language.scope import Scope, find_unfelt
@@ -123,6 +123,7 @@ class _Body:
         self.defined: dict[str, Definition] = {}
         self.later = {equation.left.name: equation for equation in equations(layer.body)}
         self.called: set[str] = set()
+        self.turns: dict[str, Expression] = {}  # how many turns the loop over each letter has
         self.lines: dict[str, Equation] = {}  # elaborated, by what they define
 
     @cached_property
@@ -244,7 +245,8 @@ class _Body:
         if self.legend.axis(letter) is None:
             self.findings.append(report_undeclared(loop.index, self.legend))
         wrong = list(check_formula(letter, loop.count, self.legend))
-        self.findings += wrong or self.check_count(loop.count, "the loop turns {} times", letter)
+        self.findings += wrong or self.check_number(loop.count, "the loop turns {} times", letter)
+        self.turns[letter] = loop.count
         if letter in loops:
             self.report(
                 "E202", f"`{letter}` counts the turns of the loop around already", loop.index, "another letter, or a prime"
@@ -257,16 +259,21 @@ class _Body:
                 self.leave("E203", f"`{name}` is never used", definition.span, "the line")
         return replace(loop, body=body)
 
-    # How often a loop turns, or how many `top` takes, once that is known: a whole number, and not one without end.
-    def check_count(self, e: Expression, says: str, letter: str) -> Iterator[Finding]:
+    # How often a loop turns, how many `top` takes, or how likely `Dr` drops, once that is known, in each turn: a whole number
+    # and not one without end, or a probability.
+    def check_number(self, e: Expression, says: str, letter: str = "") -> Iterator[Finding]:
+        letters = [x for x in self.turns if any(isinstance(part, Index) and part.letter == x for part in subexpressions(e))]
         try:
-            count = self.legend.number(e)
+            turns = [range(int(self.legend.number(self.turns[x]))) for x in letters]
+            numbers = [self.legend.number(e, dict(zip(letters, at, strict=True))) for at in itertools.product(*turns)]
         except EinformerError as error:
-            yield from (finding for finding in error.findings if finding.code != "E601")
-        else:
-            if not 0 <= count <= MAXIMUM_TURNS or count != int(count):
-                fix = f"a whole number, 0 … {MAXIMUM_TURNS:,}"
-                yield Finding("E604", says.format(f"{float(count):g}"), e.span, (self.legend.describe(letter),), fix)
+            yield from (finding for finding in error.findings if finding.code not in ("E204", "E601"))
+            return
+        most, fix = (MAXIMUM_TURNS, f"a whole number, 0 … {MAXIMUM_TURNS:,}") if letter else (1, "a number, 0 … 1")
+        wrong = [number for number in numbers if not 0 <= number <= most or (letter and number != int(number))]
+        for number in wrong[:1]:
+            about = (self.legend.describe(letter),) if letter else ()
+            yield Finding("E604", says.format(f"{float(number):g}"), e.span, about, fix)
 
     def check_equation(self, equation: Equation, loops: frozenset[str]) -> Equation:
         before, name, slots = len(self.findings), equation.left.name, slots_of(equation.left)
@@ -340,20 +347,33 @@ class _Body:
                 case Apply():
                     yield from find_repeated(e.indices, self.legend)
                     yield from () if e.name in self.callees else _check_arity(e)
-                    yield from self.check_top(e, loops) if e.name == "top" and len(e.arguments) == 2 else ()
+                    if len(e.arguments) == 2 and e.name == "top":
+                        wrong = list(self.check_fixed(e.arguments[0], loops, "`top` takes as many everywhere", bare=False))
+                        yield from wrong or self.check_number(e.arguments[0], "`top` takes {}", e.indices[0].letter)
+                    elif e.name == "Dr":
+                        probability = e.arguments[1] if len(e.arguments) == 2 else Name("p", span=e.span)
+                        yield from self.check_probability(probability, loops, known=True)
+                    elif (layer := self.callees.get(e.name)) is not None:
+                        dropping = _find_probabilities(layer, self.callees)
+                        for formal, argument in zip(layer.formals, e.arguments, strict=False):
+                            if formal.name in dropping:
+                                yield from self.check_probability(argument, loops, known=dropping[formal.name])
                 case _:
                     pass
 
-    # `top` takes a number of the legend, which may differ between turns of a loop.
-    def check_top(self, e: Apply, loops: frozenset[str]) -> Iterator[Finding]:
-        for part in subexpressions(e.arguments[0]):
-            bare = isinstance(part, Name) and part.name in self.defined and not self.defined[part.name].slots
+    def check_probability(self, e: Expression, loops: frozenset[str], known: bool) -> Iterator[Finding]:
+        wrong = list(self.check_fixed(e, loops, "`Dr` drops with one probability everywhere"))
+        yield from wrong or (self.check_number(e, "`Dr` drops with probability {}") if known else ())
+
+    # A number of the legend, which may differ between turns of a loop; a `bare` name may be a number too.
+    def check_fixed(self, e: Expression, loops: frozenset[str], says: str, bare: bool = True) -> Iterator[Finding]:
+        for part in subexpressions(e):
+            named = isinstance(part, Name) and part.name in self.defined and not self.defined[part.name].slots and not bare
             tensor = isinstance(part, Tensor) and part.name in self.defined
-            if bare or tensor or (isinstance(part, Index) and part.letter not in loops):
+            if named or tensor or (isinstance(part, Index) and part.letter not in loops):
                 fix = "a size, a scalar, or the letter of a loop around"
-                yield Finding("E604", "`top` takes as many everywhere, and this may differ", part.span, (), fix)
+                yield Finding("E604", f"{says}, and this may differ", part.span, (), fix)
                 return
-        yield from self.check_count(e.arguments[0], "`top` takes {}", e.indices[0].letter)
 
     # A line above, the legend, or the equation itself (a recurrence).
     def find_definition(self, name: str, equation: Equation) -> Definition:
@@ -454,9 +474,9 @@ class _Body:
             yield Finding("E309", message, slot.span, facts, "a `where` around it, or another slot")
 
     # A call may not rename a letter from whose size the layer derives another (R7).
-    def check_renamings(self, calls: list[Apply]) -> Iterator[Finding]:
+    def check_renamings(self, called: list[Apply]) -> Iterator[Finding]:
         turning = {loop.index.letter for loop in loops(self.layer.body)}
-        for call in calls:
+        for call in called:
             layer = self.callees[call.name]
             renamed = [index for index in call.indices if index.letter not in turning]
             for formal, actual in zip(layer.indices, renamed, strict=False):
@@ -472,6 +492,24 @@ class _Body:
                     message = f"`{call.name}` renames `{formal.letter}`, but its body reads `{PLAIN.slot(group)}` over it"
                     facts = tuple(map(self.legend.describe, (formal.letter, actual.letter)))
                     yield Finding("E404", message, call.span, facts, "a layer of its own over this axis")
+
+
+# The inputs of a layer on which hangs how likely it drops, or a layer that it calls; with whether one is that probability.
+def _find_probabilities(layer: Layer, layers: Mapping[str, Layer]) -> dict[str, bool]:
+    read = [(call.arguments[1], True) for call in calls(layer) if call.name == "Dr" and len(call.arguments) == 2]
+    for call, inner in called_layers(layer, layers):
+        own = _find_probabilities(inner, layers)
+        pairs = zip(inner.formals, call.arguments, strict=False)
+        read += [(argument, own[formal.name]) for formal, argument in pairs if formal.name in own]
+    found = dict[str, bool]()
+    for e, known in read:
+        for part in subexpressions(e):
+            if isinstance(part, Name):
+                found[part.name] = found.get(part.name, True) and known and part is e
+    for equation in reversed([*equations(layer.body)]):
+        if equation.left.name in found:
+            found |= {part.name: False for part in subexpressions(equation.right) if isinstance(part, Name)}
+    return {formal.name: found[formal.name] for formal in layer.formals if formal.name in found}
 
 
 # As many arguments as the row of the primitive says, with or without an index.

@@ -463,9 +463,8 @@ class Body(Reader):
                 return self.function_of(name, arguments)
             case op.Einsum(letters, factors):
                 return self.operator(value, "sum", letters, self.product(factors))
-            case op.Reduce(name, letters, argument, counts):
-                others = merged(*(self.support(count).reads for count in counts))
-                return self.operator(value, name, letters, self.support(argument), others)
+            case op.Reduce(name, letters, argument):
+                return self.operator(value, name, letters, self.support(argument))
             case op.Spread(argument):
                 return self.support(argument)
             case op.View(argument):
@@ -712,9 +711,7 @@ class Body(Reader):
             either(argument.high if finite else wild, undefined),
         )
 
-    def operator(
-        self, value: Value, name: str, letters: Sequence[str], argument: Support, others: tuple[Read, ...] = ()
-    ) -> Support:
+    def operator(self, value: Value, name: str, letters: Sequence[str], argument: Support) -> Support:
         """An operator over indices: elements that do not matter to it are not read, how many matter is."""
         row = row_of(name, True)
         if row.looks_back and self.time in letters:
@@ -728,7 +725,6 @@ class Body(Reader):
         count = tuple(Read(None, Linear.index(letter), matter, at=value.span) for letter in times if not row.looks_back)
         some = {letter: Linear.index(self.facts.fresh(letter)) for letter in letters}
         inner = replace(argument, reads=(*argument.where(matter), *count)).at(some)
-        inner = replace(inner, reads=merged(inner.reads, others))
         if row.looks_back:
             earlier = both(*(compare("<=", some[letter], Linear.index(letter)) for letter in times))
             inner = replace(inner, reads=inner.where(earlier))
