@@ -114,9 +114,9 @@ async function calculate(form, target) {
 function tabulate(count, kept) {
   const { parameter_counts: counts, memory, flops_by_phase: spent, seconds_at_least: times } = count;
   const rows = [
-    ["parameters", number(counts.total)],
-    ["of these embeddings", number(counts.embedding)],
-    ["active for a token", number(counts.active)],
+    ["parameters", "", number(counts.total)],
+    ["of these embeddings", "", number(counts.embedding)],
+    ["active for a token", "", number(counts.active)],
     ["a forward pass", flops(spent.forward), number(spent.forward)],
     ["a training step", flops(spent.training), number(spent.training)],
     ["memory of a training step", bytes(memory.total), number(memory.total)],
@@ -124,9 +124,9 @@ function tabulate(count, kept) {
   if (kept) {
     rows.push(["cache that is needed", bytes(kept.cache), number(kept.cache)]);
     for (const [engine, { bytes: allocated }] of Object.entries(kept.engines))
-      rows.push([`cache that ${engine} allocates`, ...(allocated ? [bytes(allocated), number(allocated)] : ["not stated"])]);
+      rows.push([`cache that ${engine} allocates`, ...(allocated ? [bytes(allocated), number(allocated)] : ["not stated", ""])]);
   }
-  for (const [work, time] of Object.entries(times ?? {})) rows.push([`${work}, at least`, seconds(time)]);
+  for (const [work, time] of Object.entries(times ?? {})) rows.push([`${work}, at least`, seconds(time), ""]);
   const { total, ...components } = memory;
   return [
     table(count.title, rows),

@@ -27,6 +27,8 @@ nb_execution_mode = "off"  # notebooks have outputs, and tests compare them
 exclude_patterns = ["_build", "jupyter_execute"]  # the latter is what myst_nb writes beside the former
 html_theme = "furo"
 html_title = "einformer"
+html_copy_source = False
+html_theme_options = {"top_of_page_buttons": []}
 _mathjax = find_spec("sphinx-mathjax-offline")  # a package of files, of which the site needs one
 assert _mathjax is not None
 html_static_path = [
