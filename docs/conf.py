@@ -28,6 +28,7 @@ exclude_patterns = ["_build", "jupyter_execute"]  # the latter is what myst_nb w
 html_theme = "furo"
 html_title = "einformer"
 html_copy_source = False
+pygments_dark_style = "a11y-high-contrast-dark"
 html_theme_options = {"top_of_page_buttons": []}
 _mathjax = find_spec("sphinx-mathjax-offline")  # a package of files, of which the site needs one
 assert _mathjax is not None

@@ -471,5 +471,5 @@ def write_pages(folder: Path) -> None:
     made = {name: make() for name, make in PAGES.items()}
     for name, page in (made | {f"architectures/{name}": page for name, page in architectures().items()}).items():
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
-    picture = load("minimal")["Attention"].draw(width=860)
+    picture = f'<div class="picture">{load("minimal")["Attention"].draw(width=860)}</div>'
     (folder / "architectures" / "attention.svg").write_text(picture, encoding="utf-8")  # of the first page
