@@ -46,6 +46,8 @@ LINES = {
     "a sum of exponentials of which data decide": "MODEL | t_bss' = z_bsd z_bs'd - 9 + where(s' <= s, 0, -inf) | "
     "n_bs = lse_s'(t_bss' + where(t_bss' > 0, 0, -inf)) | return exp(n_bs / 9) z_bsd",
     "a state read by a product of three": "MODEL | STATE | return S_bsee' V_de v_bse'",
+    "a product in several numbers beside a state": "MODEL | weights K_de, R_e, V_ed | n_bse = 2 (z_bsd K_de) | "
+    "q_bsd = V_ed 2 n_bse R_e / 3 | S_bsd = S_{b(s - 1)d} / 2 + q_bsd | return S_bsd",
     "a state that is mapped on the next line": "MODEL | STATE | y_bse = S_bsee' v_bse' | return y_bse V_de",
     "a state read by three and a gate": "MODEL | STATE | return z_bsd + 2 sigmoid(z_bsd) S_bsee' V_de v_bse'",
     "a mask by layers": "MODEL | for l < 3: |   m_ss' = where(s - ν_l < s' <= s, 0, -inf) |   SCORES | "

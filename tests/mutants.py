@@ -603,7 +603,7 @@ MUTANTS = (
     ),
     _mutant(
         "what reads a state has no other factors", "program/chunks.py",
-        "(mapped, *mapped.operands)", "(mapped,)",
+        "walk(mapped, closed=scope.names)", "(mapped,)",
         "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a state read by three and a gate]",
     ),
     _mutant(

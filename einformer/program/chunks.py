@@ -217,8 +217,9 @@ def find_chunks(function: Function, legend: Legend, trained: frozenset[str]) -> 
             mapped = read_linear(read, scope)
             if mapped is None or not scope.allows(mapped):
                 break
-            maps += [v.operation for v in (mapped, *mapped.operands) if isinstance(v.operation, LinearMap)]
-            read = maps[-1].argument
+            (linear,) = (v.operation for v in walk(mapped, closed=scope.names) if isinstance(v.operation, LinearMap))
+            maps.append(linear)
+            read = linear.argument
         found = chunking.find(read) if read is value or read not in scope.names else None
         if isinstance(found, tuple) and scope.allows(Value(found[1])):
             chunks[value] = (replace(found[0], maps=tuple(reversed(maps))), found[1])
