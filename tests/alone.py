@@ -22,6 +22,8 @@ LINES = {
     "axes of a weight in any order": "TOKENS | weights E_dv | h_bsd = E_{d x_bs} | return h_bsd + h_{b(s - 1)d}",
     "a name that Python or torch has": "MODEL | weights type_d, to_d | in_bsd = z_bsd type_d | return tanh(in_bsd to_d)",
     "one of several inputs": "model Main(c_bed, z_bsd) -> y_bsd causal in s: | w_bse = Sm_e(z_bsd c_bed) | return w_bse c_bed",
+    "a factor beside a linear map has an index of its own": "MODEL | weights W_de, γ_a | h_bsea = z_bsd W_de γ_a | "
+    "return z_bsd + sum_{ea} h_bsea",
     "a text without time": "model Main(z_d) -> y_e: | weights W_de | return z_d W_de",
     "a mask changed by <-": "MODEL | MASK | m_ss' <- m_ss' - (s - s') / 3 | SCORES | READ",
     "queries changed by <-": "MODEL | MASK | q_bsd = tanh(z_bsd) | q_bsd <- 3 q_bsd | ASKED | READ",

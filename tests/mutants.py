@@ -648,6 +648,12 @@ MUTANTS = (
         "sparse.py::test_however_many_are_chosen[2]",
     ),
     _mutant(
+        "a linear map is of all factors beside its matrix", "interpreters/count/inventory.py",
+        "if k != self.weight and own & inner]", "if k != self.weight and (own & inner or not self.paired)]",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts"
+        "[a factor beside a linear map has an index of its own]",
+    ),
+    _mutant(
         "the argument of experts learns with the weights of experts", "interpreters/count/inventory.py",
         "    map_ = routing.group(", "    return None\n    map_ = routing.group(",
         "conventions.py::test_a_row_is_multiplied_by_the_matrices_of_its_experts[lines0-z_bsd-fast]",

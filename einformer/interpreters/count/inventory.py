@@ -307,14 +307,11 @@ class Contraction:
         return frozenset[str]().union(*self.operands)
 
     def map_product(self) -> Contraction:
-        """Returns the same as the plan `fast` computes it: a linear map of the product of all other factors.
-
-        For pairs only those that share a sum with the matrix are its argument, and the others follow.
-        """
+        """Returns the same as the plan `fast` computes it: a linear map of the factors that share its sum; the others follow."""
         if self.weight is None:
             return self
         inner = self.summed - self.paired
-        others = [k for k, own in enumerate(self.operands) if k != self.weight and (not self.paired or own & inner)]
+        others = [k for k, own in enumerate(self.operands) if k != self.weight and own & inner]
         letters = frozenset[str]().union(*(self.operands[k] for k in others))
         gradient = frozenset[Moving]().union(*(self.gradients[k] for k in others))
         return replace(self, operands=(letters, self.operands[self.weight]), gradients=(gradient, self.gradients[self.weight]))
