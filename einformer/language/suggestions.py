@@ -142,7 +142,7 @@ def report_undeclared(index: Index, legend: Legend) -> Finding:
 
 
 MAXIMUM_LINE = 300  # characters of a line that is searched; who types a first line types a short one
-_REPLACED = frozenset(("E003", "E101", "E103", "E202", "E204", "E304", "E405", "E507"))
+_REPLACED = frozenset(("E003", "E101", "E103", "E201", "E202", "E204", "E304", "E405", "E507"))
 _NAME = r"[^\W\d_][^\W_]*['′’]*"
 _TENSOR = rf"{_NAME}(?:_\{{[^{{}}]*\}}|_(?:[^\W_]['′’]*)+)?"
 _OPERAND = rf"(?:\d+(?:\.\d+)?|{_TENSOR}(?:\([^()]*\))?|\([^()]*\))(?:\^\w+)?"
@@ -261,6 +261,7 @@ ROWS = (
         rf"({_OPERAND})\s*//\s*(?![^\W\d_]{{2}})({_OPERAND})", r"floor(\1 / \2)",
         "E101", "a quotient that is rounded down is `floor`",
     ),
+    Idiom(r"//\s*(\S.*)", r"# \1", "E101", "a comment begins with `#`"),
     Idiom(r"&&?", "and", "E003", "conditions are joined by `and`"),
     Idiom(r"\|\|", "or", "E003", "conditions are joined by `or`"),
     Idiom(r"\|([^|]+)\|", r"abs(\1)", "E003", "an absolute value is the function `abs`"),
@@ -280,6 +281,10 @@ ROWS = (
     Idiom(
         rf"({_NAME})\[({_LETTER})\](?=\()", r"\1_\2",
         "E101", "the letter of a loop stands in the subscript of the layer",
+    ),
+    Idiom(
+        rf"{_NAME}_\{{[^{{}}]*?((?:{'|'.join(sorted(NAMES))})\((?:[^()]|\([^()]*\))*\))[^{{}}]*\}}", r"n_… = \1",
+        "E101", "a slot takes a name, and a function stands on a line of its own",
     ),
     Idiom(
         rf"(?!top)({_NAME})(?:\[([^\[\]]+)\]|_\{{([^{{}}]*,[^{{}}]*)\}})", _slots,
@@ -307,8 +312,8 @@ ROWS = (
         "E204", "a choice is the function `where`",
     ),
     Idiom(
-        rf"\b(?:concat|concatenate|cat|hstack)\(\s*\[?\s*({_TENSOR})\s*,\s*({_TENSOR})\s*\]?[^()]*\)", _rewrite_concat,
-        "E101", "a concatenation chooses by the number of an index, over an axis as long as both",
+        rf"\b(?:concat|concatenate|cat|hstack)(?:_{_LETTER})?\(\s*\[?\s*({_TENSOR})\s*,\s*({_TENSOR})\s*\]?[^()]*\)",
+        _rewrite_concat, "E101", "a concatenation chooses by the number of an index, over an axis as long as both",
     ),
     Idiom(
         rf"\btop(?:_(?P<count>\w)|_?k)\(\s*(?P<tensor>{_TENSOR})(?:,\s*(?:k\s*=\s*)?(?P<of>\w+))?[^()]*\)", _largest,
