@@ -22,6 +22,14 @@ LINES = {
     "axes of a weight in any order": "TOKENS | weights E_dv | h_bsd = E_{d x_bs} | return h_bsd + h_{b(s - 1)d}",
     "a name that Python or torch has": "MODEL | weights type_d, to_d | in_bsd = z_bsd type_d | return tanh(in_bsd to_d)",
     "one of several inputs": "model Main(c_bed, z_bsd) -> y_bsd causal in s: | w_bse = Sm_e(z_bsd c_bed) | return w_bse c_bed",
+    "an exponent below zero": "MODEL | return z_bsd (1 + z_bsd^2)^-1 + (s + 2)^-2",
+    "a loop as often as a sum says": "MODEL | for l < D - 1: |   z_bsd <- z_bsd / 2 + tanh(z_{b(s - l)d}) | return z_bsd",
+    "braces for parentheses": "MODEL | return {z_bsd + 1} tanh{z_bsd}",
+    "an output whose axes are merged": "model Main(z_bsd) -> y_{bs(ae)} causal in s: | weights Q_dae | "
+    "y_{bs(ae)} = z_bsd Q_dae",
+    "a layer of the library with another line": "layer Norm = RMSNorm: | return γ_d z_d / (1 + sqrt(mean_d (z_d^2))) | "
+    "MODEL | return Norm(z_bsd)",
+    "parentheses in a slot of positions": "MODEL | return z_bsd + z_{b(s - (1 + 1))d} + z_{b((s - 1) - 2)d}",
     "a factor beside a linear map has an index of its own": "MODEL | weights W_de, γ_a | h_bsea = z_bsd W_de γ_a | "
     "return z_bsd + sum_{ea} h_bsea",
     "a text without time": "model Main(z_d) -> y_e: | weights W_de | return z_d W_de",

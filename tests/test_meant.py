@@ -33,6 +33,7 @@ model Main(x_bs, z_bsd, u_bsf, q_bsea, k_bsea, p_bsx) -> y_bsd causal in s:
 LOOP = "for l < L:\n    {}"
 TYPED = {  # a line of the body, or what replaces a line of the frame, and the form that must stand there
     "o_bsd = z_bsd ** 2": "z_bsd^2",
+    "o_bsd = z_bsd 2^-s": "^(-s)",
     "z_bsd += Scale(z_bsd)": "z_bsd <- z_bsd + Scale(z_bsd)",
     "z_bsd -= z_bsd + 1": "z_bsd <- z_bsd - (z_bsd + 1)",
     "z_bsd *= s + 1": "z_bsd <- (s + 1) z_bsd",

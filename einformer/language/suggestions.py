@@ -251,6 +251,7 @@ def _rewrite_concat(match: re.Match[str]) -> str:
 
 ROWS = (
     Idiom(rf"({_OPERAND})\s*\*\*\s*({_OPERAND})", r"\1^\2", "E003", "a power is written `^`"),
+    Idiom(rf"\^[-−]({_TENSOR})", r"^(-\1)", "E101", "an exponent that is no number stands in parentheses"),
     Idiom(rf"^ *({_TENSOR})\s*([-+*/])=\s*(.*\S)", _rewrite_update, "E101", "`<-` changes a tensor"),
     Idiom(rf"^ *({_TENSOR})\s*(?::=|==)", r"\1 =", "E101", "`=` defines a tensor"),
     Idiom(rf"{_OPERAND}(?:{_SIGNS}{_OPERAND})+", _factors, "E003", "factors stand side by side, with nothing between them"),

@@ -307,7 +307,7 @@ class Contraction:
         return frozenset[str]().union(*self.operands)
 
     def map_product(self) -> Contraction:
-        """Returns the same as the plan `fast` computes it: a linear map of the factors that share its sum; the others follow."""
+        """Returns the same as the plan `fast` computes it: a linear map of the factors that share its sum."""
         if self.weight is None:
             return self
         inner = self.summed - self.paired
