@@ -177,6 +177,11 @@ UNSAID = {
     "a time that the legend names": r"$\partial_t h_{ij} = A_{ik} h_{kj}$",
     "a step for each sample": r"$p'_{ik} = p_{ik} + c \frac{\partial}{\partial p_{ik}} e_{ij}^2$",
     "an index that its condition fixes": r"$E = \sum_{i=1, j \neq k \neq i}^3 (a_j b_k - a_k b_j)$",
+    "a trace of two slots": r"$E_{ikjl} = C_{ikjl} - C_{mmjl} \delta_{ik} / 3$",
+    "a constant from its first value": r"$c_t = c_0 = a (b + \sum_{t=0}^{n} g_t y_t)$",
+    "the least over numbers": r"$\min_{\alpha,\beta} \sum_i e_i^2 = \min_{\alpha,\beta} \sum_i (y_i - \alpha - \beta x_i)^2$",
+    "vectors of a basis": r"$F = \sum_i u_i e^i = u_i e^i$, $-\sigma'_{ij,j} + p_{,i} = F_i$, $u_{,t} = v_i w_i$",
+    "a number made of elements": r"$Y = 2 p_t - p_{t-1}$",
     "one index for several": r"$\psi_i = P_{jl} Y_{lm}$",
     "a letter in brackets above": r"$z_{ah} = \sum_s A_{s}^{(h)} v_{sa}$",
     "letters that are fixed": r"For fixed $(h, s)$: $l_t = q_{she} k_{teh}$",
@@ -196,6 +201,7 @@ def test_a_word_below_a_name_is_no_indices() -> None:
 
 
 UNREAD = {
+    r"$a = \bar{y_i} - b \overline{x_i}$": "a bar over an index",
     r"$s_{ij} = \langle x_{ik}, y_{jk} \rangle$": "an inner product",
     r"$y_{bs\dots} = x_{bs\dots}$": "dots",
     r"$\mathbf{h}_t = \mathbf{W} \mathbf{x}_t$": "vectors and matrices in bold",
@@ -223,6 +229,10 @@ def test_what_follows_another_form_of_a_tensor_is_judged_by_that_form() -> None:
     """`g_{ij} = g_{ii} = …` is said of equal `i` and `j`, and `g_{ij} = g` of a matrix and its elements."""
     found = checked(r"$\Gamma^k_{ij} = \Gamma^k_{ii} = c_k \partial_k h_i$, $g_{ij} = A_{ik} B_{kj} = g$")
     assert (found.counts, found.findings) == ({"": 2, "another form of the same indices": 2}, ())
+
+
+def test_an_operator_without_an_index_below_it_is_read() -> None:
+    assert checked(r"$\sum f(x_i) = \sum g_{ij}$").findings == ()
 
 
 def test_letters_above_are_all_indices_or_none() -> None:

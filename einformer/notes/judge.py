@@ -127,11 +127,22 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
 
 # A letter twice on a tensor of three slots or more. If the other side has the letter too, a diagonal is meant.
 def _find_repeated(line: JudgedLine, left: Expression, right: Expression) -> Iterator[Finding]:
+    traced = _find_traced(line, left, right)
     for side, other in ((left, right), (right, left)):
         kept = {index.letter for index in indices_in(other)}
-        for x in (x for x in _list_outer(side) if len(x.slots) > 2 and not x.name.endswith(OF_COMMA)):
+        for x in (x for x in _list_outer(side) if len(x.slots) > 2 and not x.name.rstrip("'").endswith(OF_COMMA)):
             slots = [slot for slot in open_groups(x.slots) if not (isinstance(slot, Index) and slot.letter in kept)]
+            slots = [slot for slot in slots if not (isinstance(slot, Index) and slot.letter in traced)]
             yield from () if _STAGGERED.search(line.written.formula.latex.text) else find_repeated(slots, Stated({}, {}))
+
+
+# A letter twice on one tensor and nowhere else, in a product that has all that the left side has: `C_{mmjl} \delta_{ik}`.
+def _find_traced(line: JudgedLine, left: Expression, right: Expression) -> set[str]:
+    count = Counter(letter for x in line.tensors for letter in slot_letters(x))
+    count.update(index.letter for x in line.inside if isinstance(x, Apply) for index in x.indices)
+    terms = (tuple(_list_outer(term)) for term in _list_terms(right) if find_free(left) <= find_free(term))
+    tensors = (x for tensors_of_term in terms if len(tensors_of_term) > 1 for x in tensors_of_term)
+    return {i for x in tensors for i, twice in Counter(slot_letters(x)).items() if twice == 2 == count[i]}
 
 
 _Defined = Mapping[str, Definition]
@@ -258,9 +269,11 @@ def _keep(slots: Iterable[Expression], letters: Letters) -> tuple[Expression, ..
 # that are proportional, `x_{nk} = c x_{nj}`; a tensor that does not depend on all its indices, `V_{ijab} = V_{ab}`.
 def _is_statement(left: Expression, right: Expression) -> bool:
     tensors = [x for x in subexpressions(right) if isinstance(x, Tensor)]
-    if isinstance(left, Name):
-        letters = Counter(index.letter for tensor in tensors for index in indices_in(tensor))
-        return not any(isinstance(x, Apply) and x.indices for x in subexpressions(right)) and set(letters.values()) <= {1}
+    if isinstance(left, Name):  # `y = 2 x_t - x_{t-1}`: nothing is summed
+        terms = [Counter(i.letter for x in _list_outer(term) for i in indices_in(x)) for term in _list_terms(right)]
+        return not any(isinstance(x, Apply) and x.indices for x in subexpressions(right)) and all(
+            set(letters.values()) <= {1} for letters in terms
+        )
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         ours, theirs = find_free(left), find_free(right)
         return ours < theirs or not ours & theirs or (left.name[0] == right.name[0] and theirs < ours)
@@ -268,6 +281,10 @@ def _is_statement(left: Expression, right: Expression) -> bool:
         return True
     alike = [x for x in tensors if isinstance(left, Tensor) and x.name == left.name and find_free(x) != find_free(left)]
     return isinstance(right, Product) and bool(alike) and all(x in alike or len(x.slots) < 2 for x in tensors)
+
+
+def _list_terms(e: Expression) -> tuple[Expression, ...]:
+    return e.terms if isinstance(e, Sum) else (e,)
 
 
 # One index stands for several, `\psi_i = P_{nl} Y_{lm}`.
@@ -318,6 +335,8 @@ class _Explicit:
                 return self.stand_for(e, wanted)
             case Apply(name="sum"):
                 return self.write_sum(e, wanted)
+            case Apply(name="min" | "max") if e.indices and _is_over_numbers(e):
+                return self.stand_for(e, find_free(e) & wanted)
             case _:
                 bound = frozenset(index.letter for index in e.indices) if isinstance(e, Apply) else frozenset[str]()
                 return rebuild(e, lambda child: self.write(child, wanted | bound))
@@ -373,6 +392,14 @@ def _is_call(e: Expression) -> bool:
     return isinstance(e, Apply) and (e.name.endswith(OF_AUTHOR) or (not e.indices and _needs_index(e)))
 
 
+# `\min_{a, b} \sum_i (y_i - a - b x_i)^2`: over numbers, not over indices.
+def _is_over_numbers(e: Apply) -> bool:
+    inside = [x for argument in e.arguments for x in subexpressions(argument)]
+    slots = {index.letter for x in inside if isinstance(x, Tensor) for index in indices_in(x)}
+    numbers = {x.name if isinstance(x, Name) else x.letter for x in inside if isinstance(x, Name | Index)}
+    return all(index.letter in numbers - slots for index in e.indices)
+
+
 def _needs_index(e: Apply) -> bool:
     row = primitive(e.name, False)
     return row is None or len(e.arguments) not in row.arity
@@ -391,7 +418,7 @@ def find_empty_sums(e: Expression) -> Iterator[Finding]:
 def _find_empty(e: Apply) -> list[Index]:
     (argument,) = e.arguments
     letters, whole = _COMMAND.sub(" ", argument.span.text), e.span.source.text
-    if TIED in whole[e.indices[-1].span.end : argument.span.start]:
+    if e.indices and TIED in whole[e.indices[-1].span.end : argument.span.start]:
         return []
     hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in subexpressions(argument))
     return [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]

@@ -16,10 +16,11 @@ from einformer.language.calls import axis_of
 from einformer.language.parser import resolve
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, indices_in, rebuild, subexpressions
-from einformer.notes.documents.signs import DERIVATIVES, DERIVED
+from einformer.notes.documents.signs import DERIVATIVES, DERIVED, OF_AUTHOR
 from einformer.notes.documents.subscripts import strip_mark
 from einformer.notes.reading import DocumentEquation, is_respelled
 
+_EXTREMES = ("min", "max")
 NO_LEGEND = "no legend"
 RAISED = "↑"  # ends the name of a tensor once for each of its upper indices: `g_{ij}` and `g^{ij}` are two tensors
 
@@ -33,7 +34,14 @@ class Letters:
     complete: bool
 
     def understand(self, equation: DocumentEquation) -> list[Expression]:
-        bound = {axis_of(index.letter) for x in equation.nodes() if isinstance(x, Apply) for index in x.indices}
+        slots = {letter for x in equation.nodes() if isinstance(x, Tensor) for letter in slot_letters(x)}
+        bound = {
+            axis_of(index.letter)
+            for x in equation.nodes()
+            if isinstance(x, Apply)
+            for index in x.indices
+            if x.name not in _EXTREMES or index.letter in slots
+        }
         letters = replace(self, indices=self.indices | bound) if self.complete else self
         return [letters.read(side.tree) for side in equation.sides if side.tree]
 
@@ -49,6 +57,9 @@ class Letters:
                 return self._raise(base, upper, e.span)
             case Quotient():
                 return Quotient(self._read(e.numerator, below), self._read(e.denominator, True), span=e.span)
+            case Apply(name=name) if self.complete and name in _EXTREMES and not any(self.has(i.letter) for i in e.indices):
+                function = replace(e, name=name + OF_AUTHOR, indices=()) if e.indices else e  # `\\min_{w}` over a number
+                return rebuild(function, lambda child: self._read(child, below))
             case Apply(name="sqrt"):
                 return rebuild(e, lambda child: self._read(child, True))
             case Tensor():
@@ -176,8 +187,9 @@ def _find_raised(nodes: list[Expression]) -> Iterator[str]:
     tensors = [x for x in nodes if isinstance(x, Tensor)]
     count = Counter(letter for x in tensors for letter in slot_letters(x))
     for x in tensors:
-        if x.name.endswith(RAISED) and not x.name.endswith(RAISED * 2) and count[slot_letters(x)[0]] == 1:
-            yield slot_letters(x)[0]
+        letters = slot_letters(x)
+        if letters and x.name.endswith(RAISED) and not x.name.endswith(RAISED * 2) and count[letters[0]] == 1:
+            yield letters[0]
 
 
 # A subscript that shares no letter with the rest of its equation may be a word: `T_{hop} = V / W_{link}`.

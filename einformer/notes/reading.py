@@ -309,5 +309,6 @@ def _reason_of(error: EinformerError) -> str:
 def is_respelled(one: Expression | None, other: Expression | None) -> bool:
     """Returns whether two sides are one tensor in another form: `x_s = x_{(cl)}`, `x^k_{ij} = x^k_{ii}`, `x_{ij} = x`."""
     bases = [e.base if isinstance(e, Power) else e for e in (one, other)]
-    names = {e.letter if isinstance(e, Index) else e.name if isinstance(e, Tensor | Name) else "" for e in bases}
+    written = (e.letter if isinstance(e, Index) else e.name if isinstance(e, Tensor | Name) else "" for e in bases)
+    names = {name.rstrip("0123456789") for name in written}  # `x_t = x_0`
     return len(names) == 1 and names != {""} and any(isinstance(e, Tensor) for e in bases)

@@ -40,8 +40,10 @@ _BOUND = re.compile(  # `j`, `(i, j) \in D`, `\langle i j \rangle`, `0 \leq i < 
     rf"|\(?\s*({_LISTED})[\s)]*(?:(?:[=<>:|≤≥≠∈]|\\(?!(?:cdot|times|pm|{_GREEK[2:]})\b)[A-Za-z,;]).*)?)",
     re.DOTALL,
 )
+_AFTER = re.compile(rf"\s*,\s*({_LISTED})\s*")
 _STACKED = re.compile(r"\\substack\s*\{(.*)\}", re.DOTALL)
 _FONTS = re.compile(r"(?<![_^])\{\s*\\(rm|bf|it|tt|sf)(?![A-Za-z])\s*([^{}]*)\}")  # `{\rm for}`, but `W_{\rm in}` is a label
+_INDEXED = re.compile(r"\s*\{\s*(?:[^\W\d_]|\\[a-z]+)\s*_[^}]*\}?\s*\}")
 _ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|\{([^{}]*)\}|((?:[0-9]+|[^\W\d_]'*)(?:_(?:\w|\{[^{}]*\}))?))")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_\\ -]*")
 _CONDITION = re.compile(r"<|>|\\leq?\b|\\geq?\b|\\neq?\b")
@@ -233,6 +235,8 @@ class _Speller(ScriptReader):
         r"""Reads `\hat{x}_i` as the name `xhat` with a subscript, `\mathcal{S}` as another name than `S`, `\mathbb{E}` as a
         mean.
         """
+        if mark.command in ("bar", "overline") and _INDEXED.match(self.text.text, mark.end):
+            return self.put("\\overline", mark)  # `\\bar{x_i}` is a name with a bar, or a mean over `i`
         self.unbrace()
         inside = self.read_argument().text.strip()
         command = inside.lstrip("\\")
@@ -260,7 +264,8 @@ class _Speller(ScriptReader):
     def name(self, name: str, mark: Mark, tag: str = "") -> None:
         """Reads a name with its scripts, and the arguments of a function of the author."""
         scripts = self.read_scripts(Scripts(tag))
-        if name == "e" and scripts.above and not (scripts.below or scripts.tag):
+        plain = len(scripts.above) == 1 and _ONE.fullmatch(scripts.above[0].text.strip())  # `v_i e^i`, a vector of a basis
+        if name == "e" and scripts.above and not (scripts.below or scripts.tag or plain):
             return self.write_fenced("\\exp(", scripts.above, mark)
         means = name == "E" and self.averages(mark)
         if means and not find_letters(join(self.text.source, scripts.below).text):
@@ -284,6 +289,9 @@ class _Speller(ScriptReader):
 
     def tensor(self, name: str, scripts: Scripts, mark: Mark) -> None:
         whole = f"{name}{scripts.tag}"
+        if len(scripts.below) == 1 and (after := _AFTER.fullmatch(scripts.below[0].text)):  # `u_{,i}` is `\\partial_i u`
+            scripts.below = []
+            self.put(" ".join(f"\\mathrm{{partial}}_{{{letter}}}" for letter in _ONE.findall(after[1])), mark)
         self.put(f"\\mathrm{{{whole}}}{scripts.primes}" if len(whole) > 1 else f" {whole}{scripts.primes}", mark)
         if scripts.below:
             space = self.text.put(" ", mark.start)
