@@ -355,6 +355,16 @@ MUTANTS = (
         "causality.py::test_what_is_made_of_a_length_is_refused_like_the_length[B-E506]",
     ),
     _mutant(
+        "a claim without positions is a claim", "language/times.py",
+        "if time not in slot_letters(model.output):", "if False:",
+        "causality.py::test_a_claim_about_no_position_is_refused",
+    ),
+    _mutant(
+        "a size that is never whole is asked for once it is bound", "language/sizes.py",
+        "if constant * digits % math.gcd(", "if False and math.gcd(",
+        "binding.py::test_a_size_that_cannot_come_out_whole_is_refused_where_it_is_declared[2 D + 1 / 2]",
+    ),
+    _mutant(
         "the first letters of all inputs are rows", "language/times.py",
         "return frozenset(letter for letters in formals if time in letters for letter in letters[: letters.index(time)])",
         "return frozenset(letter for letters in formals for letter in letters if letter != time)",
