@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 from einformer.language.primitives import NAMES
 
 sys.path.append(str(Path(__file__).parent))
-from engine import write_engine
+from engine import write_engine, write_font
 from generate import write_pages
 from reference import write_reference
 
@@ -89,3 +89,4 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
     app.connect("builder-inited", lambda app: write_reference(Path(app.srcdir)))
     app.connect("builder-inited", lambda app: write_engine(Path(app.outdir) / "_static"))
+    app.connect("builder-inited", lambda app: write_font(Path(app.outdir) / "_static"))

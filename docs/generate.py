@@ -6,12 +6,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from sympy import latex
+from sympy import Expr
 
 from einformer.architectures import models as list_published
 from einformer.architectures.texts import elaborate
 from einformer.errors import EinformerError, Rule, Source, catalogue
 from einformer.huggingface import families, wrappers
+from einformer.interpreters.count.algebra import list_letters, show
+from einformer.interpreters.mathml import mathml
+from einformer.language.parser import parse_expression
 from einformer.notes import errata as slips
 from einformer.notes import references, shelf, worked
 from einformer.notes.citations import shipped
@@ -343,7 +346,7 @@ def _count_states(states: Mapping[str, tuple[str, str]], name: str, kinds: set[s
 
 ARCHITECTURES = """# Architectures
 
-The texts that ship, as `einformer list` names them, each with its picture, its LaTeX, its counts, and what it changes.
+The texts that ship, as `einformer list` names them, each with its picture, its equations, its counts, and what it changes.
 
 | text | what it is | attention | model types |
 | --- | --- | --- | --- |
@@ -377,11 +380,13 @@ As `einformer source {name} --text` prints it, with the layers of the library.
 {text}
 ```
 
-## LaTeX
+## Equations
 
-$$
-{latex}
-$$
+In the notation of documents, as MathML. `einformer latex {name}` prints them as LaTeX.
+
+```{{raw}} html
+<div class="formula">{equations}</div>
+```
 
 ## Counts
 
@@ -424,7 +429,7 @@ def _architecture(row: Architecture, specs: Mapping[str, Specification], models:
         types=f" Model types: {', '.join(map(_code, row.families))}." if row.families else "",
         picture=spec.draw(width=860) + _draw_masks(row.name),
         text=str(spec).rstrip(),
-        latex=spec.latex(),
+        equations=spec.latex(form="mathml"),
         counts="\n".join(_count(spec)),
         sizes=f"\n| published model | parameters |\n| --- | --- |\n{sizes}\n" if sizes else "",
         beside=BESIDE.format(parent=nearest[0], name=row.name, parents=", ".join(parents), difference=nearest[1])
@@ -445,9 +450,14 @@ def _count(spec: Specification) -> Iterator[str]:
     counts = {"parameters": lambda: spec.parameters, "FLOPs of a forward pass": spec.flops}
     for name, count in counts.items():
         try:
-            yield f"{name}\n: ${latex(count())}$\n"
+            yield f'{name}\n: ```{{raw}} html\n  <div class="formula">{_formula(count(), spec)}</div>\n  ```\n'
         except EinformerError as error:
             yield f"{name}\n: {error.findings[0].message}: `einformer count` says them for a `config.json`.\n"
+
+
+def _formula(count: Expr, spec: Specification) -> str:
+    """A formula of letters of the legend as MathML."""
+    return mathml(parse_expression(show(count, list_letters(spec.tree), "latex"), spec.tree))
 
 
 def _code(text: str) -> str:

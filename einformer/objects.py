@@ -166,9 +166,9 @@ class Specification:
 
     def latex(self, letters: str = "ours", form: str | None = None) -> str:
         """Returns the LaTeX of the text, in the `letters` of a document, in indices, which `parse` reads back, or in
-        matrices.
+        matrices; or its MathML, which browsers show without a script and read aloud.
 
-        `form` is `index` or `matrix`, by default the form of the document. Raises EinformerError E605.
+        `form` is `index`, `matrix` or `mathml`, by default the form of the document. Raises EinformerError E605.
         """
         from einformer.notes.rendering import print_latex
 

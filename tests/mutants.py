@@ -1195,6 +1195,21 @@ MUTANTS = (
         "self.chain(self.along(one, letter), self.down_along(other, letter))", "self.chain(self.along(one, letter), other)",
         "matrices.py::test_each_line_of_a_text_is_what_its_indices_say[gpt2]",
     ),
+    _mutant(
+        "a prime of a letter is not shown", "interpreters/mathml.py",
+        "</mrow>' if count else text", "</mrow>' if count > 1 else text",
+        "round_trip.py::test_shipped[gpt2-shown]",
+    ),
+    _mutant(
+        "slots of a slot are read as its neighbours", "interpreters/mathml.py",
+        '_name(slot.replace(_PAUSE, ""), f"i{k}")', '_name(slot, f"i{k}")',
+        "mathml.py::test_formulas_are_read_aloud",
+    ),
+    _mutant(
+        "an argument is read where the letters of its operator are", "interpreters/mathml.py",
+        'return text, f"_{word}:prefix{_PAUSE}(', 'return text, f"_{word}(',
+        "mathml.py::test_formulas_are_read_aloud",
+    ),
     # ---------------------------------------------------------------------------------- fusing, recurrences, what is kept (R10)
     _mutant(
         "what an attention has taken in is computed too", "program/rewrite.py",

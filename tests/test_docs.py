@@ -21,6 +21,7 @@ from einformer import load, model, parse
 from einformer.architectures.texts import library
 from einformer.cli import main
 from einformer.cli.options import COMMANDS as COMMANDS_OF_THE_LINE
+from einformer.interpreters.mathml import mathml
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
@@ -231,6 +232,7 @@ def test_every_text_has_a_page_with_its_picture_its_equations_and_its_counts() -
         (text,) = re.findall(r"```einformer\n(.*?)```", pages[name], re.DOTALL)
         assert not parse(text).diff(load(name))
         assert '<svg xmlns="http://www.w3.org/2000/svg"' in pages[name]
+        assert mathml(load(name).written) in pages[name]
         assert f"]({name}.md)" in pages["index"]
     assert "| gpt2-xl | 1,557,611,200 |" in pages["gpt2"]
     assert "## Beside llama" in pages["mistral"]

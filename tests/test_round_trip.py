@@ -1,10 +1,11 @@
-"""parse(show(tree)) == tree and parse(latex(tree)) == tree: what is printed is what is meant, in both forms."""
+"""parse(show(tree)) == tree, and so in LaTeX and in MathML: what is printed is what is meant, in all forms."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -13,6 +14,7 @@ import einformer
 from einformer.architectures.texts import library
 from einformer.errors import Source
 from einformer.interpreters.latex import latex
+from einformer.interpreters.mathml import mathml
 from einformer.language.parser import parse, parse_expression
 from einformer.language.printer import show
 from einformer.language.tree import (
@@ -34,6 +36,7 @@ from einformer.language.tree import (
 )
 from tests import strategies
 from tests.few import FEW_TEXTS, few
+from tests.oracles.presentation import read_latex
 from tests.texts import callable_layers
 
 ARCHITECTURES = sorted((Path(__file__).parents[1] / "einformer" / "architectures").glob("*.ein"))
@@ -47,7 +50,14 @@ LEGEND = Spec(
 AXES = "axes\n" + "".join(f"  {letter}: N\n" for letter in strategies.LETTERS)
 WHOLE = settings(deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # a file would shrink for minutes
 Printer = Callable[[Declaration | Expression], str]
-PRINTERS = pytest.mark.parametrize("print_", [show, latex])
+
+
+def shown(node: Declaration | Expression) -> str:
+    """The LaTeX of what MathML shows."""
+    return read_latex(ElementTree.fromstring(mathml(node)))
+
+
+PRINTERS = pytest.mark.parametrize("print_", [show, latex, shown])
 FEW = {path for path in ARCHITECTURES if path.stem in FEW_TEXTS}
 SHIPPED = pytest.mark.parametrize("path", few(ARCHITECTURES, FEW), ids=lambda path: path.stem)
 TEXTS = [path for path in ARCHITECTURES if path.stem != "library"]

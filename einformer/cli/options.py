@@ -143,7 +143,9 @@ LETTERS = _make_option(
 )
 LAYER = _make_option("--layer", "Show one layer. Default: all.", metavar="NAME")
 FORM = _make_option(
-    "--form", "Write equations in indices or in matrices. Default: the form of the document.", choices=("index", "matrix")
+    "--form",
+    "Write equations in indices or in matrices, or in indices as MathML. Default: the form of the document.",
+    choices=("index", "matrix", "mathml"),
 )
 MESH = _make_option("--mesh", "Split the model over the axes of a mesh of devices, dp=2,tp=4.", metavar="MESH")
 SHARD = _make_option("--shard", "Split indices over the axes of the mesh, 'tp: g f v; dp: b'.", metavar="MAP")
@@ -342,7 +344,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "latex",
             "Print a specification as LaTeX.",
-            "Print the target as LaTeX: in indices, which einformer reads back, or in matrices.",
+            "Print the target as LaTeX: in indices, which einformer reads back, or in matrices; or as MathML for a page.",
             (TARGET, SET, LAYER, LETTERS, FORM),
         ),
         Command(

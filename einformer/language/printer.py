@@ -1,6 +1,6 @@
 """Prints a tree as plain text in the one style of the project, which parses to the same tree again.
 
-The rules of precedence stand here once: the printer of LaTeX, `interpreters/latex/pages.py`, spells the parts in its own way.
+The rules of precedence stand here once: the printers of formulas, LaTeX and MathML, spell the parts in their own way.
 """
 
 from __future__ import annotations
@@ -100,6 +100,11 @@ def needs_end(e: Expression) -> bool:
     return isinstance(e, Apply) and e.name == "sum"
 
 
+def is_apart(slots: Sequence[Expression]) -> bool:
+    """Returns whether there is space between slots: a letter would join the tensor or the number before it."""
+    return any(isinstance(slot, Tensor | Number) for slot in slots)
+
+
 def takes_no_power(e: Expression) -> bool:
     """Returns whether a power directly after e would have two readings (R11)."""
     return isinstance(e, Apply) and bool(e.indices) and e.name in _OPERATORS
@@ -123,6 +128,7 @@ class Printer:
 
     signs: Mapping[str, str] = MappingProxyType({})
     blank = " "
+    comma = ", "
 
     @property
     def flat(self) -> Printer:
@@ -156,8 +162,7 @@ class Printer:
         """`_bsea` of letters; else in braces, apart where a letter would join the one before it: `_{x_bs d}`."""
         if all(isinstance(slot, Index) for slot in slots):
             return "_" * bool(slots) + "".join(map(self.slot, slots))
-        apart = " " if any(isinstance(slot, Tensor | Number) for slot in slots) else ""
-        return f"_{{{apart.join(map(self.slot, slots))}}}"
+        return f"_{{{(' ' * is_apart(slots)).join(map(self.slot, slots))}}}"
 
     def operator(self, name: str, indices: Sequence[Index]) -> str:
         """`Sm_s'`, but `mean_{egj}`: several letters under an operator stand in braces."""
@@ -165,6 +170,15 @@ class Printer:
 
     def enclose(self, text: str) -> str:
         return f"({text})"
+
+    def enclose_slot(self, text: str) -> str:
+        return f"({text})"
+
+    def group(self, members: Sequence[str]) -> str:
+        return f"({abut(members)})"
+
+    def sequence(self, members: Sequence[str]) -> str:
+        return f"[{self.comma.join(members)}]"
 
     def enclose_arguments(self, text: str) -> str:
         return f"({text})"
@@ -175,7 +189,7 @@ class Printer:
     def quotient(self, e: Quotient) -> str:
         over = e.numerator
         above = self.text(over) if isinstance(over, Product | Number) else self.expression(over, Level.FACTOR)
-        return f"{above} / {self.expression(e.denominator, Level.FACTOR)}"
+        return f"{above} {self.sign('/')} {self.expression(e.denominator, Level.FACTOR)}"
 
     def power(self, base: Expression, exponent: Expression) -> str:
         below = self.base(base)
@@ -189,6 +203,12 @@ class Printer:
 
     def application(self, e: Apply) -> str:
         return self.operator(e.name, e.indices) + self.arguments(e.arguments)
+
+    def call(self, head: str, arguments: Sequence[Expression]) -> str:
+        return head + self.arguments(arguments)
+
+    def top(self, k: str, indices: Sequence[Index]) -> str:
+        return f"{self.symbol('top')}_{{{k},{abut(map(self.member, indices))}}}"
 
     def right(self, e: Expression) -> str:
         return self.expression(e)
@@ -209,9 +229,10 @@ class Printer:
             case Tensor():
                 return self.tensor(e.name, e.slots)
             case Group():
-                return f"({abut(map(self.member, e.members))})"
+                return self.group(list(map(self.member, e.members)))
             case Sum():
-                return join_terms(self.expression(term, Level.TERM) for term in e.terms)
+                signs = self.sign("-"), self.sign("+")
+                return join_terms((self.expression(term, Level.TERM) for term in e.terms), *signs)
             case Product():
                 return self.product(e.factors)
             case Quotient():
@@ -227,7 +248,7 @@ class Printer:
         """Factors side by side, with a sign only in front; a single factor is one in parentheses (a numerator)."""
         if len(factors) == 1:
             return self.enclose(self.text(factors[0]))
-        sign, factors = ("-", factors[1:]) if is_minus(factors) else ("", factors)
+        sign, factors = (self.sign("-"), factors[1:]) if is_minus(factors) else ("", factors)
         first = [self.number(factors[0].value)] if isinstance(factors[0], Number) else []
         *before, last = factors[len(first) :]
         middle = [self.enclose(self.text(f)) if needs_end(f) else self.expression(f, Level.FACTOR) for f in before]
@@ -252,20 +273,19 @@ class Printer:
                 over = flat.product(left.factors) if is_dividend(left) else flat.expression(left, Level.FACTOR)
                 return f"{over} {self.sign('mod')} {flat.expression(right, Level.FACTOR)}"
             case ("top", (k, *arguments)):
-                below = f"{self.flat.expression(k, Level.SUM)},{abut(map(self.member, e.indices))}"
-                return f"{self.symbol('top')}_{{{below}}}{self.arguments(arguments)}"
+                return self.call(self.top(self.flat.expression(k, Level.SUM), e.indices), arguments)
             case _:
                 return self.application(e)
 
     def arguments(self, arguments: Sequence[Expression]) -> str:
-        return self.enclose_arguments(", ".join(map(self.expression, arguments)))
+        return self.enclose_arguments(self.comma.join(map(self.expression, arguments)))
 
     def slot(self, e: Expression) -> str:
         plain = isinstance(e, Tensor) or (isinstance(e, Number) and level(e) is Level.ATOM)
         return self.flat.text(e) if plain else self.member(e)
 
     def member(self, e: Expression) -> str:
-        return self.flat.text(e) if isinstance(e, Index | Group) else f"({self.flat.expression(e, Level.SUM)})"
+        return self.flat.text(e) if isinstance(e, Index | Group) else self.enclose_slot(self.flat.expression(e, Level.SUM))
 
     # ------------------------------------------------------------------------------------------------------ declarations
 
@@ -289,8 +309,8 @@ class Printer:
 
     # `RMSNorm_d(z_d) -> z_d`.
     def signature(self, layer: Layer) -> str:
-        name, formals = self.symbol(layer.name) + self.subscript(layer.indices), ", ".join(map(self.left, layer.formals))
-        return f"{name}({formals}) {self.sign('->')} {self.left(layer.output)}"
+        name, formals = self.symbol(layer.name) + self.subscript(layer.indices), self.comma.join(map(self.left, layer.formals))
+        return f"{name}{self.enclose_arguments(formals)} {self.sign('->')} {self.left(layer.output)}"
 
     def head(self, layer: Layer, called: str) -> PrintedLine:
         """`model Decoder(x_bs) -> y_bsv causal in s:`, where `called` says how the layer is called."""
@@ -299,7 +319,7 @@ class Printer:
 
     def axis(self, axis: Axis) -> str:
         """`e: H = D / A`."""
-        default = f" = {self.flat.expression(axis.default, Level.SUM)}" if axis.default is not None else ""
+        default = f" {self.sign('=')} {self.flat.expression(axis.default, Level.SUM)}" if axis.default is not None else ""
         bound = f" {self.sign('<=')} {self.flat.expression(axis.bound, Level.SUM)}" if axis.bound is not None else ""
         size = self.flat.expression(axis.size, Level.SUM)
         return f"{self.letter(axis.letter)}{self.sign(':')} {size}{default}{bound}"
@@ -307,13 +327,13 @@ class Printer:
     # `W_l = [128, inf]`.
     def scalar(self, scalar: Scalar) -> str:
         value = scalar.value
-        text = f"[{', '.join(self.number(n.value) for n in value)}]" if isinstance(value, tuple) else self.right(value)
-        return f"{self.tensor(scalar.name, scalar.indices)} = {text}"
+        text = self.sequence([self.number(n.value) for n in value]) if isinstance(value, tuple) else self.right(value)
+        return f"{self.tensor(scalar.name, scalar.indices)} {self.sign('=')} {text}"
 
     # `U_vd? = E_vd`.
     def weight(self, weight: Weight) -> str:
-        default = f" = {self.expression(weight.default, Level.SUM)}" if weight.default is not None else ""
-        return f"{self.tensor(weight.name, weight.indices)}{'?' * weight.optional}{default}"
+        default = f" {self.sign('=')} {self.expression(weight.default, Level.SUM)}" if weight.default is not None else ""
+        return f"{self.tensor(weight.name, weight.indices)}{self.sign('?') * weight.optional}{default}"
 
     # `y_s <- z_s + y_s`.
     def equation(self, equation: Equation) -> str:
@@ -337,7 +357,7 @@ class Printer:
         for row in self.rows(layer.weights):
             yield from self.remarks(row[0].above, 1)
             kind, of = "buffers" if row[0].kind == "buffer" else "weights", row[0].layer
-            names = ", ".join(map(self.weight, row)) + (f"{self.sign(':')} {self.symbol(of)}" if of else "")
+            names = self.comma.join(map(self.weight, row)) + (f"{self.sign(':')} {self.symbol(of)}" if of else "")
             yield PrintedLine(1, self.keyword(kind) + names, comment=row[-1].comment)
         for statement in layer.body:
             yield from self.statement(statement, 1)
@@ -370,10 +390,10 @@ def number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}" if e else mantissa
 
 
-def join_terms(terms: Iterable[str]) -> str:
+def join_terms(terms: Iterable[str], minus: str = "-", plus: str = "+") -> str:
     """Terms with their signs between them."""
     first, *others = terms
-    return first + "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in others)
+    return first + "".join(f" {minus} {term[len(minus) :]}" if term.startswith(minus) else f" {plus} {term}" for term in others)
 
 
 def abut(parts: Iterable[str]) -> str:

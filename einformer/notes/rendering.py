@@ -14,6 +14,7 @@ from einformer.errors import fail
 from einformer.interpreters.latex import latex
 from einformer.interpreters.latex.formulas import MatrixStyle
 from einformer.interpreters.latex.matrices import print_matrices
+from einformer.interpreters.mathml import mathml
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Axis, Index, Name, Node, Scalar, Spec, Tensor, Weight
@@ -60,8 +61,8 @@ def _name_indices(legend: Legend, convention: str, taken: set[str]) -> dict[str,
 
 
 def print_latex(spec: Spec, convention: str, form: str | None = None, layer: str | None = None) -> str:
-    r"""Prints the LaTeX of a text as its author wrote it, or of a layer: in the letters of a document, in its form by
-    default.
+    r"""Prints the LaTeX or the MathML of a text as its author wrote it, or of a layer: in the letters of a document, in its
+    form by default.
 
     >>> r"= \mathrm{softmax}(X X^{T}) \, X" in print_latex(elaborate("s002")[0], "s002")
     True
@@ -70,15 +71,16 @@ def print_latex(spec: Spec, convention: str, form: str | None = None, layer: str
     """
     text, how = render(spec, convention), style(convention)
     match form or ("matrix" if how else "index"):
-        case "index" if layer is None:
-            return latex(text)
-        case "index":
+        case "index" | "mathml" as chosen:
+            write = latex if chosen == "index" else mathml
+            if layer is None:
+                return write(text)
             explicit, _ = check_spec(text)  # with the sums that a reader of one layer alone would have to know
-            return latex(next(candidate for candidate in explicit.layers if candidate.name == layer))
+            return write(next(candidate for candidate in explicit.layers if candidate.name == layer))
         case "matrix":
             return print_matrices(text, how or MatrixStyle(), layer)
         case _:
-            raise fail("E605", f"there is no form `{form}`", fix="`index` or `matrix`")
+            raise fail("E605", f"there is no form `{form}`", fix="`index`, `matrix` or `mathml`")
 
 
 def attention(convention: str) -> tuple[str, ...]:
