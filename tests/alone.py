@@ -56,6 +56,11 @@ LINES = {
     "a sum of exponentials of which data decide": "MODEL | t_bss' = z_bsd z_bs'd - 9 + where(s' <= s, 0, -inf) | "
     "n_bs = lse_s'(t_bss' + where(t_bss' > 0, 0, -inf)) | return exp(n_bs / 9) z_bsd",
     "a state read by a product of three": "MODEL | STATE | return S_bsee' V_de v_bse'",
+    "an input under another name in a turn": "model Main(c_ea, z_bse) -> z_bse causal in s: | weights Q_a | for l < 3: | "
+    "  y_{(ae)} = c_ea |   n_ea = tanh(y_{(ae)}) |   z_bse <- where(l == 1, z_bse, z_bse / 2 + n_ea Q_a) | return z_bse",
+    "what an input makes, under another name in a turn": "model Main(c_ea, z_bse) -> z_bse causal in s: | weights Q_a | "
+    "t_ae = tanh(c_ea) | for l < 3: |   y_{(ae)} = t_ae |   n_ea = tanh(y_{(ae)}) | "
+    "  z_bse <- where(l == 1, z_bse, z_bse / 2 + n_ea Q_a) | return z_bse",
     "a product in several numbers beside a state": "MODEL | weights K_de, R_e, V_ed | n_bse = 2 (z_bsd K_de) | "
     "q_bsd = V_ed 2 n_bse R_e / 3 | S_bsd = S_{b(s - 1)d} / 2 + q_bsd | return S_bsd",
     "a state that is mapped on the next line": "MODEL | STATE | y_bse = S_bsee' v_bse' | return y_bse V_de",

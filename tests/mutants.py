@@ -605,6 +605,16 @@ MUTANTS = (
         "                if not e.weighs:\n", "                if False:\n",
         "sharding.py::test_a_layer_has_the_gradients_of_one_process[a sum of exponentials of what is masked]",
     ),
+    _mutant(
+        "an input under another name is kept", "program/keeping.py",
+        "(self.entered & self.read) - {line.value for line in self.function.inputs}", "self.entered & self.read",
+        "interpreters.py::test_each_form_alone[distinct-an input under another name in a turn]",
+    ),
+    _mutant(
+        "what has two names is kept under the last", "program/rewrite.py",
+        "return last | first", "return last",
+        "interpreters.py::test_each_form_alone[distinct-what an input makes, under another name in a turn]",
+    ),
     # ------------------------------------------------------------------------------------------------- recurrences by chunks
     _mutant(
         "a state is read by no product of three", "program/chunks.py",
@@ -870,7 +880,7 @@ MUTANTS = (
     ),
     _mutant(
         "each step computes the encoder", "program/keeping.py",
-        "if value in self.entered & self.read]", "if False]",
+        "if value in kept]", "if False]",
         "encoders.py::test_a_step_computes_nothing_of_the_encoder[fast]",
     ),
     _mutant(

@@ -518,9 +518,12 @@ def _compute_once(function: Function, versions: Collection[tuple[str, int]], ins
 
 def _select(lines: Sequence[Line | Turns], values: set[Value], without: Collection[Value] = ()) -> list[Line | Turns]:
     """The lines that make some values, where those `without` are there already."""
-    chosen = list[Line | Turns]()
-    for line in reversed(lines):
-        if (values & name_values([line]).keys()) - {*without}:
+    chosen, before, made = list[Line | Turns](), {*without}, list[set[Value]]()
+    for line in lines:  # a value that has a name already is made there
+        made.append(name_values([line]).keys() - before)
+        before |= made[-1]
+    for line, new in reversed([*zip(lines, made, strict=True)]):
+        if values & new:
             values |= find_read([line])
             chosen.insert(0, line)
     return chosen

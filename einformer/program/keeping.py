@@ -332,7 +332,7 @@ class _Steps:
     """The lines of a function: values that are `moving` differ from step to step, others are `entered` by inputs."""
 
     def __init__(self, function: Function, time: str, same: Sequence[bool]) -> None:
-        self.time, values = time, [line.value for line in function.inputs]
+        self.time, self.function, values = time, function, [line.value for line in function.inputs]
         self.entered = {value for value, is_same in zip(values, same, strict=True) if is_same}
         self.moving, self.named = {*values} - self.entered, dict[Value, Line]()
         moving = [line for line in function.lines if self.follow(line)]
@@ -360,8 +360,9 @@ class _Steps:
         return bool(read & self.entered) and not self.moves(read)
 
     def list_kept(self) -> list[Line]:
-        """The lines whose values moving ones read."""
-        return [line for value, line in self.named.items() if value in self.entered & self.read]
+        """The lines whose values moving ones read; inputs, which are given, are none of them under any name."""
+        kept = (self.entered & self.read) - {line.value for line in self.function.inputs}
+        return [line for value, line in name_values(self.function.lines).items() if value in kept]
 
 
 def _takes_visible(body: Body) -> bool:

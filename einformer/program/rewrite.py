@@ -63,11 +63,12 @@ def walk_loops(lines: Iterable[Line | Turns]) -> Iterator[Turns]:
 
 
 def name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
-    """The line of each value that has a name after these lines, also after loops."""
-    names = {line.value: line for line in walk_lines(lines)}
+    """The line of each value that has a name after these lines, also after loops: of several names the first."""
+    own = [*walk_lines(lines)]
+    first, last = ({line.value: line for line in some} for some in (reversed(own), own))
     for turns in reversed([*walk_loops(lines)]):
-        names |= {part.after: replace(names[part.last], value=part.after) for part in turns.carried if part.last in names}
-    return names
+        last |= {part.after: replace(last[part.last], value=part.after) for part in turns.carried if part.last in last}
+    return last | first
 
 
 def find_read(lines: Sequence[Line | Turns], named: Collection[Value] = ()) -> set[Value]:

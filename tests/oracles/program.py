@@ -24,7 +24,10 @@ ARITHMETIC = {"+": np.add, "*": np.multiply, "/": np.divide, "^": np.power}
 def executed(program: Program, inputs: Sequence[Array], weights: Mapping[str, Array], legend: Legend) -> Array:
     """The output of a program, as `reference` gives it."""
     with np.errstate(all="ignore"):
-        return _call(_Run(program, weights, legend), program.name, inputs, "").array
+        array = _call(_Run(program, weights, legend), program.name, inputs, "").array
+    for place, label in enumerate(program.functions[program.name].output.labels):  # merged axes are one
+        array = array.reshape(*array.shape[:place], -1, *array.shape[place + len(label) :])
+    return array
 
 
 @dataclass(frozen=True)

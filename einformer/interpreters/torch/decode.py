@@ -157,10 +157,10 @@ class CachedEmitter(KernelEmitter):
 
     def lines(self, lines: tuple[Line | Turns, ...], indent: str) -> Iterator[str]:
         """The lines; those before the ones that are the same at every step are computed at the first."""
-        steady = [line.value.operation for line in lines if isinstance(line, Line)]
-        kept = [operation for operation in steady if isinstance(operation, Steady)]
+        new = [line.value.operation if isinstance(line, Line) and line.equation is None else None for line in lines]
+        kept = [operation for operation in new if isinstance(operation, Steady)]
         if kept:
-            first = next(k for k, line in enumerate(lines) if isinstance(line, Line) and line.value.operation is kept[0])
+            first = new.index(kept[0])
             yield f"if {write_path(kept[0].path)} not in cache.rows:  # the same at every step"
             yield from super().lines(lines[:first], INDENT)
             for same in kept:
