@@ -6,11 +6,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from pygments.lexer import RegexLexer, bygroups, words
-from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text
 from sphinx.application import Sphinx
 
-from einformer.language.primitives import NAMES
+from einformer.lexer import EinformerLexer
 
 sys.path.append(str(Path(__file__).parent))
 from engine import write_engine, write_font
@@ -41,31 +39,6 @@ html_static_path = [
 mathjax_path = "tex-svg.js"
 html_css_files = ["style.css"]
 html_js_files = ["tables.js"]
-
-
-class EinformerLexer(RegexLexer):
-    """The language as it is read: names large, their subscripts apart."""
-
-    name = "einformer"
-    aliases = ("einformer",)
-    tokens = {  # noqa: RUF012
-        "root": [
-            (r"# E\d{3}$", Name.Variable),
-            (r"[#@].*$", Comment),
-            (r"^(axes|scalars|layer|model)\b", Keyword),
-            (r"\b(weights|buffers|return|for|causal|in)\b", Keyword),
-            (r"\b(and|or|not|mod)\b", Operator.Word),
-            (words(sorted(name for name in NAMES if name.isalnum()), prefix=r"\b", suffix=r"(?=\b|_)"), Name.Builtin),
-            (r"(_)(\{)", bygroups(Punctuation, Punctuation), "subscript"),
-            (r"(_)((?:[^\W\d_]['′]*|\d)+)", bygroups(Punctuation, Name.Tag)),
-            (r"\d+(\.\d+)?(e[+-]?\d+)?", Number),
-            (r"[^\W\d_][^\W_]*['′]*", Name),
-            (r"<-|->|[<>=!]=|[-+/^=<>?:]", Operator),
-            (r"[][(){},]", Punctuation),
-            (r"\s+|.", Text),
-        ],
-        "subscript": [(r"\{", Punctuation, "#push"), (r"\}", Punctuation, "#pop"), (r"[^{}]", Name.Tag)],
-    }
 
 
 def copy_notebooks(app: Sphinx) -> None:

@@ -31,5 +31,10 @@ def __getattr__(name: str) -> object:
     return globals().setdefault(name, getattr(module, name) if name in _HOMES else module)
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Registers the cell magic `%%ein`, for `%load_ext einformer`."""
+    import_module("einformer.magic").register(shell)
+
+
 def __dir__() -> list[str]:
     return __all__
