@@ -615,6 +615,32 @@ MUTANTS = (
         "return last | first", "return last",
         "interpreters.py::test_each_form_alone[distinct-what an input makes, under another name in a turn]",
     ),
+    _mutant(
+        "more are taken than there are", "interpreters/torch/source.py",
+        "min(k, x.shape[dim])", "k",
+        "interpreters.py::test_each_form_alone[one-keys chosen by top]",
+    ),
+    _mutant(
+        "a function of a number is one of tensors", "interpreters/torch/emit.py",
+        "    if argument.plain:\n", "    if False:\n",
+        "interpreters.py::test_each_form_alone[distinct-number: relu]",
+    ),
+    _mutant(
+        "a precision that autocast chooses is that of the weights", "interpreters/torch/generate.py",
+        "if torch.is_autocast_enabled(kind) else", "if False else",
+        "decode.py::test_a_module_decodes_in_a_precision_that_autocast_chooses[gpt2]",
+    ),
+    _mutant(
+        "an editor counts characters", "editor.py",
+        "self.document.position_to_client_units(ServerTextPosition(len(some) - 1, len(some[-1])))",
+        "types.Position(len(some) - 1, len(some[-1]))",
+        "editor.py::test_what_is_under_the_pointer_is_told_and_found",
+    ),
+    _mutant(
+        "a line of an editor ends in two characters", "editor.py",
+        'self.document.source.replace("\\r\\n", "\\n")', "self.document.source",
+        "editor.py::test_a_finding_in_a_note_stands_where_it_is",
+    ),
     # ------------------------------------------------------------------------------------------------- recurrences by chunks
     _mutant(
         "a state is read by no product of three", "program/chunks.py",

@@ -32,9 +32,9 @@ TEXT = """axes
 scalars
   ε = 1e-5
 layer Heads(z_sd) -> y_sd:
-  weights Q_dea, O_aed
-  q_sea = z_sd Q_dea
-  return q_sea O_aed / (1 + ε)
+  weights 𝔔_dea, O_aed
+  𝔮_sea = z_sd Q_dea
+  return 𝔮_sea O_aed / (1 + ε)
 model M(z_sd) -> y_sd causal in s:
   weights heads: Heads
   return z_sd + heads(z_sd)
@@ -117,10 +117,11 @@ def test_a_finding_in_a_note_stands_where_it_is() -> None:
 
 
 POINTED = {  # a part of the text, how far in it the pointer stands: what is said, and what is defined where
-    "a weight": ("z_sd Q_dea", 6, "weight `Q_dea`, shape (D, H, A)", "Q_dea, O"),
-    "a line": ("q_sea O_aed", 1, "`q_sea`, shape (S, H, A)\n\n`q_sea = sum_d(z_sd Q_dea)`", "q_sea = "),
+    "a weight": ("z_sd Q_dea", 6, "weight `Q_dea`, shape (D, H, A)", "𝔔_dea, O"),
+    "a line": ("𝔮_sea O_aed", 1, "`q_sea`, shape (S, H, A)\n\n`q_sea = sum_d(z_sd Q_dea)`", "𝔮_sea = "),
+    "behind a letter of two units": ("O_aed / (1", 1, "weight `O_aed`, shape (A, H, D)", "O_aed\n"),
     "an input": ("z_sd Q_dea", 0, "`z_sd`, shape (S, D)", "z_sd) -> y_sd:"),
-    "an index": ("q_sea = ", 2, "`s` runs over `S`: 𝑥 positions", "s: S"),
+    "an index": ("𝔮_sea = ", 2, "`s` runs over `S`: 𝑥 positions", "s: S"),
     "a size": ("H = D", 0, "`H` is the size of `e`", "e: H"),
     "a scalar": ("ε)", 0, "`ε = 1e-5`", "ε = "),
     "a call": ("heads(z", 1, "`Heads(z_sd) -> y_sd`\n\nparameters: 2*D**2\n\nFLOPs forward: 4*D**2*S", "heads: Heads"),
