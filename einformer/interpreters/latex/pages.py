@@ -29,7 +29,7 @@ _UNSPEAKABLE = {"^": r"\hat{\ }", "\\": r"{\backslash}", "~": r"{\sim}"} | {sign
 def latex(node: tree.Declaration | Expression, printer: Latex | None = None) -> str:
     r"""Returns the LaTeX of a node.
 
-    >>> latex(Equation(Tensor("q", (Index("s"),)), "=", Quotient(Name("H"), Number(2))))
+    >>> latex(Equation(Tensor("q", (Index("s"),)), "=", tree.Quotient(Name("H"), tree.Number(2))))
     'q_{s} = \\frac{H}{2}'
     """
     printer = printer or LATEX
