@@ -298,6 +298,11 @@ MUTANTS = (
         "binding.py::test_what_drops_has_one_probability[data in an argument]",
     ),
     _mutant(
+        "what top takes may differ", "language/body.py",
+        "if named or tensor or (isinstance(part, Index) and part.letter not in loops):", "if named:",
+        "binding.py::test_top_takes_as_many_everywhere[x]", "binding.py::test_top_takes_as_many_everywhere[n_x]",
+    ),
+    _mutant(
         "a number is right in each turn if it is in the first", "language/body.py",
         "for at in itertools.product(*turns)]", "for at in [*itertools.product(*turns)][:1]]",
         "binding.py::test_what_drops_has_one_probability[one turn]",

@@ -169,6 +169,12 @@ def test_what_drops_may_have_another_probability_in_each_turn(q: str) -> None:
     assert module(torch.ones(9)).isfinite().all()
 
 
+@pytest.mark.parametrize("count", ["x", "n_x", "x_x"])
+def test_top_takes_as_many_everywhere(count: str) -> None:
+    with refuses("E604", count):
+        spec("x", LAYER, "n_x = x + 1", f"return where(top_{{{count},x}}(x_x), n_x, 0)")
+
+
 def test_a_turn_in_which_top_takes_less_than_nothing_is_refused() -> None:
     lines = (LAYER, TURNS, "  x_x <- where(top_{l - 1,x}(x_x), x_x, 0)", "return x_x")
     with refuses("E604", "l - 1"):
