@@ -1242,6 +1242,11 @@ MUTANTS = (
         "round_trip.py::test_shipped[gpt2-shown]",
     ),
     _mutant(
+        "a sign denies the first term of a comparison", "language/display.py",
+        "in (Level.NOT, Level.FACTOR, Level.ATOM)", "in (Level.NOT, Level.COMPARISON, Level.FACTOR, Level.ATOM)",
+        "mathml.py::test_formulas_are_read_aloud", "latex.py::test_what_is_denied_stands_in_parentheses",
+    ),
+    _mutant(
         "slots of a slot are read as its neighbours", "interpreters/mathml.py",
         '_name(slot.replace(_PAUSE, ""), f"i{k}")', '_name(slot, f"i{k}")',
         "mathml.py::test_formulas_are_read_aloud",

@@ -301,6 +301,26 @@ def test_one_clear_error(more: Config, code: str, named: list[str]) -> None:
     assert [word for word in named if word not in str(finding)] == []
 
 
+@pytest.mark.parametrize(
+    ("model_type", "key", "named"),
+    [
+        ("llama", "rope_scalin", "rope_scaling"),
+        ("llama", "rope_paramters", "rope_parameters"),
+        ("mpt", "attn_confg", "attn_config"),
+        ("dbrx", "fnn_config", "ffn_config"),
+    ],
+)
+def test_a_mistyped_object_is_told_its_name(model_type: str, key: str, named: str) -> None:
+    found = findings({"model_type": model_type, key: {"rope_type": "default"}})
+    (unknown,) = (finding for finding in found if finding.code == "E612" and finding.message.startswith(f"`{key}`"))
+    assert unknown.fix == f"`{named}`"
+
+
+def test_a_family_without_an_object_is_not_told_it() -> None:
+    (finding,) = findings({**TOY, "attn_confg": {}})
+    assert "attn_config" not in str(finding)
+
+
 def test_without_a_model_type() -> None:
     (finding,) = findings(SMALL)
     assert finding.code == "E613"

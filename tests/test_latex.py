@@ -111,6 +111,26 @@ def test_right_sides(notes: str, plain: str) -> None:
     assert equation(rf"y_{{s}} = {notes} \,") == equation(f"y_s = {plain}")
 
 
+NOTS = [
+    ("not s == s'", r"\lnot (s = s')"),
+    ("not s' < s < 3", r"\lnot (s' < s < 3)"),
+    ("not (s == 1 or s == 2) and s' == 1", r"\lnot (s = 1 \lor s = 2) \land s' = 1"),
+    ("not s + s'", r"\lnot (s + s')"),
+    ("not 2 s", r"\lnot (2 s)"),
+    ("not not s", r"\lnot \lnot s"),
+    ("not z_s^2", r"\lnot z_{s}^{2}"),
+]
+
+
+@pytest.mark.parametrize(("plain", "page"), NOTS)
+def test_what_is_denied_stands_in_parentheses(plain: str, page: str) -> None:
+    """The sign takes what stands next to it, where the word takes a whole comparison."""
+    denied = equation(f"y_s = where({plain}, 1, 2)")
+    assert rf"\text{{if}}\ {page} \\" in latex(denied)
+    assert f"where({plain}, " in show(denied)
+    assert equation(latex(denied)) == denied
+
+
 STATEMENTS = [
     (r"u_{bsd} = y_{bs(ea)} \,", "u_{bs(ea)} = y_bsea"),
     (r"u_{sbd} \leftarrow y_{bs(ea)} \,", "u_{sb(ea)} <- y_bsea"),

@@ -73,6 +73,10 @@ ALOUD = [
     ("z_bsd = E_{x_bs d}", "z, at b, s, d equals E, at x at b s, d"),
     ("y_s = mean_{egj}(z_se^2)", "y, at s equals mean, over e, g, j of z, at s, e to the power 2"),
     ("t_s = top_{2,d}(z_sd)", "t, at s equals top 2, over d of z, at s, d"),
+    (
+        "m_ss' = where(not s == s', 0, -inf)",
+        "m, at s, s prime equals 0 if ¬ open paren s equals s prime close paren, minus ∞ otherwise",
+    ),
     ("y_s = floor(s / 2) abs(x_s)", "y, at s equals floor of the fraction s over 2 times absolute value of x, at s"),
     ("y_s = log2(E)", "y, at s equals log 2 of E"),
     ("return RMSNorm_l(z_sd)", "return RMSNorm, at l of z, at s, d"),

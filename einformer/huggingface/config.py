@@ -17,7 +17,7 @@ from typing import Any
 
 from einformer.architectures import texts
 from einformer.errors import EinformerError, Finding, Source, fail
-from einformer.huggingface.documents import JsonObject, name, open_objects, read, rename_keys, show_value
+from einformer.huggingface.documents import OPENED, JsonObject, name, open_objects, read, rename_keys, show_value
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import WHOLE, Key
 from einformer.huggingface.wrappers import ConfigPart, alike, find_text_part, refused
@@ -254,8 +254,9 @@ def _read_model_type(config: JsonObject, part: ConfigPart) -> str:
 
 def _find_unknown_keys(config: JsonObject, table: Family) -> Iterator[Finding]:
     unknown = [key for key in config.values if key not in table.known]
+    objects = [key for key, inner in OPENED.items() if any(known.startswith(f"{inner}.") for known in table.known)]
     for key in unknown[:_MOST_UNKNOWN]:
-        close = difflib.get_close_matches(str(key)[:60], table.known, n=1)
+        close = difflib.get_close_matches(str(key)[:60], [*table.known, *objects], n=1)
         fix = f"`{close[0]}`" if close else "the config without it, if it has no say in what the model computes"
         yield Finding("E612", f"{name(key)} is not a known key of a {table.name} config", config.span(key), fix=fix)
     if more := unknown[_MOST_UNKNOWN:]:

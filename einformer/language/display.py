@@ -90,6 +90,11 @@ class Display(Printer):
             text = self.enclose(text)
         return self.raised(base, text, self.flat.expression(exponent))
 
+    def deny(self, condition: Expression) -> str:
+        """Prints the operand of ¬, which is read with what stands next to it: `¬(s = e)`, where `not s == e` is plain."""
+        alone = level(condition) in (Level.NOT, Level.FACTOR, Level.ATOM)
+        return self.text(condition) if alone else self.enclose(self.text(condition))
+
     def application(self, e: Apply) -> str:
         """Prints fences around an argument, a root, Σ before the rest of its product, or a name before its arguments."""
         match e.name, e.indices, e.arguments:

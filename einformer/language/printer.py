@@ -204,6 +204,9 @@ class Printer:
     def application(self, e: Apply) -> str:
         return self.operator(e.name, e.indices) + self.arguments(e.arguments)
 
+    def deny(self, condition: Expression) -> str:
+        return self.expression(condition, Level.NOT)
+
     def call(self, head: str, arguments: Sequence[Expression]) -> str:
         return head + self.arguments(arguments)
 
@@ -267,7 +270,7 @@ class Printer:
                 own, inner = (Level.OR, Level.AND) if word == "or" else (Level.AND, Level.NOT)
                 return f"{self.expression(left, own)} {self.sign(word)} {self.expression(right, inner)}"
             case ("not", (condition,)):
-                return f"{self.sign('not')} {self.expression(condition, Level.NOT)}"
+                return f"{self.sign('not')} {self.deny(condition)}"
             case ("mod", (left, right)):
                 flat = self.flat
                 over = flat.product(left.factors) if is_dividend(left) else flat.expression(left, Level.FACTOR)
