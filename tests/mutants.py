@@ -151,6 +151,11 @@ MUTANTS = (
         "            return False\n        steps = [", "            return True\n        steps = [",
         "refused.py::test_a_slip_is_refused_by_its_rule[defined by itself]",
     ),
+    _mutant(
+        "what is defined by a later position is defined by its own", "language/body.py",
+        "which need not be an earlier position\" if computed else", "which need not be an earlier position\" if False else",
+        "errors.py::test_a_position_that_is_not_before_is_named",
+    ),
     # ------------------------------------------------------------------------------------------- equations, weights, primitives
     _mutant(
         "`<-` reads the new value", "interpreters/reference.py",
@@ -189,6 +194,12 @@ MUTANTS = (
         "later = Inequality(read.position - here, strict=True)",
         "later = Inequality(read.position - here - Linear.number(1), strict=True)",
         "causality.py::test_what_reads_the_future_is_refused[a mask one too far]",
+    ),
+    _mutant(
+        "an open size is the one that is tried", "program/inequalities.py",
+        "(value := self.value(atom.name)) is not None:",
+        "(value := 5 if self.value(atom.name) is None else self.value(atom.name)) is not None:",
+        "causality.py::test_a_rare_leak_is_refused[by a size]",
     ),
     _mutant(
         "infinity is masked", "program/positions.py",
@@ -631,6 +642,57 @@ MUTANTS = (
         "interpreters.py::test_each_form_alone[distinct-number: relu]",
     ),
     _mutant(
+        "numbers are as coarse as float32", "interpreters/torch/fragments.py",
+        "number = torch.promote_types(dtype, torch.float32)", "number = torch.float32",
+        "slots.py::test_whole_numbers_are_computed_with_as_finely_as_all[numbers that change-fast]",
+    ),
+    _mutant(
+        "what is compared alone has the dtype of all numbers", "interpreters/torch/fragments.py",
+        "if formal.name not in whole.selecting | whole.either]", "if formal.name not in whole.selecting]",
+        "slots.py::test_tokens_that_are_compared_alone_have_any_dtype[notation]",
+    ),
+    _mutant(
+        "two things of a file have one name", "interpreters/torch/source.py",
+        "if bound[called] > 1)", "if False)",
+        "name_spaces.py::test_two_layers_are_two_functions", "name_spaces.py::test_a_scalar_may_have_any_name[t]",
+    ),
+    _mutant(
+        "names of Python are free", "interpreters/torch/source.py",
+        "keyword.iskeyword(called) or hasattr(builtins, called)", "False",
+        "name_spaces.py::test_a_scalar_may_have_any_name[range]",
+    ),
+    _mutant(
+        "pairs are of more experts than there are", "interpreters/torch/fast.py",
+        "min(count, p_rx.shape[1])", "count",
+        f"forms.py::{_PARTS}[the largest of fewer experts-apart-fast]",
+    ),
+    _mutant(
+        "a turn has all layers that a choice in a choice names", "language/weights.py",
+        "yield from _list_existing(child, legend, turns)", "yield from _list_existing(child, legend, {})",
+        "forms.py::test_a_module_has_the_weights_of_the_layers_that_turns_call[a choice in the other branch-apart-fast]",
+    ),
+    _mutant(
+        "an axis that a call renames has a length", "language/weights.py",
+        "for formal, actual in binding.letters.items()}",
+        "for formal, actual in binding.letters.items() if formal == actual or legend.length(actual)}",
+        f"forms.py::{_PARTS}[a layer with weights at visible positions-apart-notation]",
+    ),
+    _mutant(
+        "tokens are read as they are alone", "language/slots.py",
+        "                return children(e)\n            case Apply():", "                return ()\n            case Apply():",
+        "slots.py::test_tokens_are_read_through_arithmetic[arithmetic-fast]",
+    ),
+    _mutant(
+        "what is compared alone is no whole number", "interpreters/torch/module.py",
+        "(not expected.either or tensor.is_complex())", "True",
+        "slots.py::test_tokens_that_are_compared_alone_have_any_dtype[fast]",
+    ),
+    _mutant(
+        "the source of open sizes has names that nothing defines", "interpreters/torch/source.py",
+        "    refuse_unbound(special, legend)\n", "",
+        "count_command.py::test_source_of_open_sizes_that_a_formula_reads_says_which[notation]",
+    ),
+    _mutant(
         "a precision that autocast chooses is that of the weights", "interpreters/torch/generate.py",
         "if torch.is_autocast_enabled(kind) else", "if False else",
         "decode.py::test_a_module_decodes_in_a_precision_that_autocast_chooses[gpt2]",
@@ -929,6 +991,26 @@ MUTANTS = (
         "a tie counts twice", "interpreters/count/inventory.py",
         'if weight.kind != "instance" and (weight.default is None or weight.optional):', 'if weight.kind != "instance":',
         "count.py::test_a_tie_counts_once",
+    ),
+    _mutant(
+        "a matrix of each turn is that of all turns", "program/lowering.py",
+        "if all(labels) and self.still.isdisjoint(letters) and", "if all(labels) and",
+        "count.py::test_a_matrix_of_each_turn_is_counted_once[W_ld'd-notation]",
+    ),
+    _mutant(
+        "more are counted than there are", "interpreters/count/numbers.py",
+        "return min(int(self.value(count)), self.length(letter))", "return int(self.value(count))",
+        "forms.py::test_no_more_are_counted_than_there_are[the largest of fewer experts-apart]",
+    ),
+    _mutant(
+        "letters say which of two numbers of turns is more", "interpreters/count/table.py",
+        "if len(different) == 1 or all(isinstance(number, int) for number in different):", "if True:",
+        "count.py::test_a_part_called_in_a_loop_and_outside_of_it_has_a_row",
+    ),
+    _mutant(
+        "every sequence has a next token", "objects.py",
+        'if "S" in sizes and self.spec.layer.time else None', 'if "S" in sizes else None',
+        "count.py::test_what_has_no_time_axis_has_no_next_token",
     ),
     _mutant(
         "every expert is active", "interpreters/count/inventory.py",

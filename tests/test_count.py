@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sympy
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
@@ -34,6 +35,7 @@ from tests.oracles.encoders import KINDS
 from tests.oracles.families import FAMILIES, Family
 from tests.oracles.flops import counted
 from tests.shipped import TEXTS
+from tests.small import PLANS
 from tests.texts import spec
 from tests.toys import TOYS, architecture_of, config_of
 from tests.well_formed import written
@@ -724,6 +726,19 @@ def test_a_part_called_in_a_loop_and_outside_of_it_has_a_row() -> None:
     row = next(iter(table.rows(table.count_parts(specification.tree, "M", Symbols.of(specification.tree)), str)))
     assert row[:2] == ("mix", "Max(1, L)")
     assert specification.bind(D=5, L=3).flops(B=1, S=7) == 4 * 2 * 7 * 5 * 5
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("matrix", ["W_ldd'", "W_ld'd"])
+def test_a_matrix_of_each_turn_is_counted_once(matrix: str, plan: str) -> None:
+    """Also where it is read the other way round: in numbers, in letters, and as torch counts."""
+    lines = ("  weights W_ldd'", "  for l < L:", f"    z_bsd <- tanh(z_bsd' {matrix})", "  return z_bsd")
+    specification = spec("b, s, d, l", "model M(z_bsd) -> y_bsd causal in s:", *lines)
+    bound, sizes = specification.bind(D=3, L=4), {"B": 2, "S": 7}
+    with FlopCounterMode(display=False) as counter:
+        bound.build(plan=plan)(torch.ones(2, 7, 3))
+    formula = specification.flops().subs({"D": 3, "L": 4} | sizes)
+    assert counter.get_total_flops() == bound.flops(**sizes) == formula == 4 * 2 * 2 * 7 * 3 * 3
 
 
 def test_what_has_no_time_axis_has_no_next_token() -> None:

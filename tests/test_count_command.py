@@ -209,6 +209,14 @@ def test_source_of_open_sizes_says_which(run: Callable[..., tuple[int, str, str]
     assert err.startswith("E601 ")
 
 
+@pytest.mark.parametrize("plan", ["notation", "fast"])
+def test_source_of_open_sizes_that_a_formula_reads_says_which(plan: str) -> None:
+    """No weight and no loop needs them."""
+    model = einformer.parse("axes\n  d: D\n  e: H\nlayer Scale(z_d) -> z_d:\n  return z_d / sqrt(H)\n").bind()
+    with pytest.raises(EinformerError, match="E601 the size `H` is not bound"):
+        model.source(plan)
+
+
 def test_open_sizes_cannot_be_counted() -> None:
     with pytest.raises(EinformerError, match="E601"):
         _ = einformer.model("llama").num_parameters

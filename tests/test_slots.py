@@ -108,6 +108,15 @@ def test_tokens_are_read_through_arithmetic(case: str, plan: str) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
+def test_tokens_that_are_compared_alone_have_any_dtype(plan: str) -> None:
+    """They stand in no slot."""
+    bound = model("s, d", "weights P_d", "return where(x_bs == 1, 0.1, 3) P_d", head="x_bs) -> y_bsd", D=6)
+    given = np.random.default_rng(0).integers(3, size=(2, POSITIONS))
+    for tokens in given, given.astype(np.int32), given.astype(np.float32), given.astype(float):
+        agrees(bound, plan, [tokens])
+
+
+@pytest.mark.parametrize("plan", PLANS)
 def test_a_layer_reads_the_tokens_that_it_is_given(plan: str) -> None:
     lines = ["layer Look(x_s) -> z_sd:", "weights E_vd", "return E_{x_s d}"]
     whole = text("b, s, d, v", *lines, "model Main(x_bs) -> y_bsd causal in s:", "return Look(x_bs)")
