@@ -734,11 +734,11 @@ def test_a_matrix_of_each_turn_is_counted_once(matrix: str, plan: str) -> None:
     """Also where it is read the other way round: in numbers, in letters, and as torch counts."""
     lines = ("  weights W_ldd'", "  for l < L:", f"    z_bsd <- tanh(z_bsd' {matrix})", "  return z_bsd")
     specification = spec("b, s, d, l", "model M(z_bsd) -> y_bsd causal in s:", *lines)
-    bound, sizes = specification.bind(D=3, L=4), {"B": 2, "S": 7}
+    bound = specification.bind(D=3, L=4)
     with FlopCounterMode(display=False) as counter:
         bound.build(plan=plan)(torch.ones(2, 7, 3))
-    formula = specification.flops().subs({"D": 3, "L": 4} | sizes)
-    assert counter.get_total_flops() == bound.flops(**sizes) == formula == 4 * 2 * 2 * 7 * 3 * 3
+    formula = specification.flops().subs({"B": 2, "S": 7, "D": 3, "L": 4})
+    assert counter.get_total_flops() == bound.flops(B=2, S=7) == formula == 4 * 2 * 2 * 7 * 3 * 3
 
 
 def test_what_has_no_time_axis_has_no_next_token() -> None:
