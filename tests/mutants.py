@@ -156,6 +156,11 @@ MUTANTS = (
         "which need not be an earlier position\" if computed else", "which need not be an earlier position\" if False else",
         "errors.py::test_a_position_that_is_not_before_is_named",
     ),
+    _mutant(
+        "letters of a comment look like those of the text", "language/suggestions.py",
+        'code = re.sub(r"[#@][^\\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)', "code = spec.span.source.text",
+        "errors.py::test_letters_that_look_alike_are_shown_where_they_stand",
+    ),
     # ------------------------------------------------------------------------------------------- equations, weights, primitives
     _mutant(
         "`<-` reads the new value", "interpreters/reference.py",
