@@ -157,8 +157,14 @@ MUTANTS = (
         "errors.py::test_a_position_that_is_not_before_is_named",
     ),
     _mutant(
+        "a name of one letter is a word of the language", "language/suggestions.py",
+        """if len(name.rstrip("'")) > 1 else ()""", "if True else ()",
+        "errors.py::test_a_name_of_one_letter_is_never_a_word_of_the_language[R]",
+    ),
+    _mutant(
         "letters of a comment look like those of the text", "language/suggestions.py",
-        'code = re.sub(r"[#@][^\\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)', "code = spec.span.source.text",
+        'code = re.sub(r"[#@][^\\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)',
+        "code = spec.span.source.text",
         "errors.py::test_letters_that_look_alike_are_shown_where_they_stand",
     ),
     # ------------------------------------------------------------------------------------------- equations, weights, primitives

@@ -356,9 +356,11 @@ def test_a_size_of_documents_is_no_tensor() -> None:
     assert (finding.code, finding.fix) == ("E204", "a size: `D`")
 
 
-def test_a_name_of_one_letter_is_never_a_word_of_the_language() -> None:
-    (finding,) = examined(LAYER + "z_d O_d")
-    assert finding.fix == "`weights O_d`, or its definition on a line before"
+@pytest.mark.parametrize("name", ["O", "R"])
+def test_a_name_of_one_letter_is_never_a_word_of_the_language(name: str) -> None:
+    """Neither `or` nor `Dr`."""
+    (finding,) = examined(LAYER + f"z_d {name}_d")
+    assert finding.fix == f"`weights {name}_d`, or its definition on a line before"
 
 
 def test_a_position_that_is_not_before_is_named() -> None:
