@@ -203,6 +203,43 @@ def test_source_is_a_file_that_runs(run: Callable[..., tuple[int, str, str]], tm
     assert "GPT2" in namespace
 
 
+@pytest.mark.parametrize("options", [(), ("--text",), ("--stage", "0/2")])
+def test_source_is_written_to_a_file(run: Callable[..., tuple[int, str, str]], tmp_path: Path, options: tuple[str, ...]) -> None:
+    """What it prints, and no other file."""
+    (tmp_path / "config.json").write_text(json.dumps(TOY | {"bos_token_id": 0, "eos_token_id": 0}), encoding="utf-8")
+    printed = run("source", str(tmp_path), *options)[1]
+    path = tmp_path / "model.py"
+    assert run("source", str(tmp_path), *options, "--out", str(path)) == (0, f"{path}\n", "")
+    assert path.read_text(encoding="utf-8") == printed
+    assert json.loads(run("source", str(tmp_path), *options, "--out", str(path), "--json")[1])["file"] == str(path)
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "config.json", path]
+
+
+def test_source_that_cannot_be_written_leaves_what_was(
+    run: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk(path: Path, text: str, **_: object) -> int:
+        path.write_bytes(text[:9].encode())
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "model.py"
+    path.write_text("before", encoding="utf-8")
+    monkeypatch.setattr(Path, "write_text", fill_disk)
+    code, _, err = run("source", "gpt2-xl", "--out", str(path))
+    assert (code, list(tmp_path.iterdir()), path.read_bytes()) == (2, [path], b"before")
+    assert "No space left" in err
+
+
+def test_source_does_not_replace_its_config(run: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(TOY | {"bos_token_id": 0, "eos_token_id": 0}), encoding="utf-8")
+    for target in (tmp_path, path):
+        before = path.read_bytes()
+        with pytest.raises(SystemExit) as error:
+            run("source", str(target), "--out", str(path))
+        assert (error.value.code, path.read_bytes()) == (2, before)
+
+
 def test_source_of_open_sizes_says_which(run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, err = run("source", "llama")
     assert (code, out) == (1, "")

@@ -142,7 +142,7 @@ def _write_source(options: argparse.Namespace) -> int:
     if options.text:
         _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii", "mesh", "shard")
         text = str(model.spec)
-        return _print(options, text, text=text)
+        return _write(options, text, text=text)
     _refuse(options, "with `--check`, which annotates too", *["annotations"] * options.check)
     _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
     _refuse(options, "without `--mesh`", *["shard"] * (options.mesh is None))
@@ -150,7 +150,16 @@ def _write_source(options: argparse.Namespace) -> int:
     plan = options.plan or "fast"
     style = {"annotations": options.annotations, "check": options.check, "ascii": options.ascii}
     text = model.source(plan, **style, mesh=options.mesh or "", shard=options.shard or "")
-    return _print(options, text, plan=plan, source=text)
+    return _write(options, text, plan=plan, source=text)
+
+
+def _write(options: argparse.Namespace, printed: str, **data: str) -> int:
+    """Writes a text to the file of `--out`, or prints it."""
+    out = notes.find_out(options, options.target, os.path.join(options.target, "config.json"))
+    if not out:
+        return _print(options, printed, **data)
+    notes.write_whole(out, printed.removesuffix("\n") + "\n")
+    return _print(options, str(out), file=str(out))
 
 
 def _program(options: argparse.Namespace) -> int:
@@ -360,16 +369,13 @@ def _plot(options: argparse.Namespace) -> int:
 
 
 def _draw(options: argparse.Namespace) -> int:
-    from einformer.report import plot
-
     path, model = _choose_path(options, ".svg"), _read_target(options)
     _refuse(options, "to `--masks`", *["layer"] * options.masks)
     if options.layer:
         _check_layer(options, model.spec)
         model = replace(model, spec=model.spec[options.layer])
     drawing = model.draw_masks(options.width) if options.masks else model.draw(options.width)
-    with plot.open_whole(path) as beside:
-        beside.write_text(drawing, encoding="utf-8")
+    notes.write_whole(path, drawing)
     return _print(options, str(path), file=str(path))
 
 

@@ -98,18 +98,32 @@ def _wrap(text: str, indent: int) -> list[str]:
     return around.wrap(text)
 
 
+def find_out(options: argparse.Namespace, *read: str) -> pathlib.Path | None:
+    """Returns the file of `--out`. It is none of those that are read."""
+    out = pathlib.Path(options.out) if options.out else None
+    if out and out.exists() and any(os.path.exists(path) and out.samefile(path) for path in read):
+        options.misuse(f"`{out}` is what is read")
+    return out
+
+
+def write_whole(path: pathlib.Path, text: str) -> None:
+    """Writes a file, which appears once it is complete."""
+    from einformer.report import plot
+
+    with plot.open_whole(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
 def run(options: argparse.Namespace) -> int:
     """Evaluates a note, and checks its statements."""
     from einformer.notes import shelf
     from einformer.testing import execution
 
-    out = pathlib.Path(options.out) if options.out else None
-    if out and out.exists() and os.path.exists(options.note) and out.samefile(options.note):
-        options.misuse(f"`{out}` is the note itself")
+    out = find_out(options, options.note)
     source = shelf.read(options.note)
     executed = execution.execute(source, options.set, options.seed)
     if out:
-        out.write_text(executed.source, encoding="utf-8")
+        write_whole(out, executed.source)
     if options.json:
         show_json({"note": options.note} | executed.data())
     else:

@@ -370,6 +370,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 ),
                 MESH,
                 SHARD,
+                _make_option("--out", "Write a file instead, which appears once it is complete.", metavar="FILE"),
             ),
         ),
         Command(
