@@ -203,8 +203,8 @@ def test_source_is_a_file_that_runs(run: Callable[..., tuple[int, str, str]], tm
     assert "GPT2" in namespace
 
 
-@pytest.mark.parametrize("options", [(), ("--text",), ("--stage", "0/2")])
-def test_source_is_written_to_a_file(run: Callable[..., tuple[int, str, str]], tmp_path: Path, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("options", [[], ["--text"], ["--stage", "0/2"]])
+def test_source_is_written_to_a_file(run: Callable[..., tuple[int, str, str]], tmp_path: Path, options: list[str]) -> None:
     """What it prints, and no other file."""
     (tmp_path / "config.json").write_text(json.dumps(TOY | {"bos_token_id": 0, "eos_token_id": 0}), encoding="utf-8")
     printed = run("source", str(tmp_path), *options)[1]
