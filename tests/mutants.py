@@ -1222,6 +1222,21 @@ MUTANTS = (
         "lint.py::test_a_slip_is_found_where_it_is[a term with another index twice]",
     ),
     _mutant(
+        "an index may stand three times, twice on one tensor", "notes/judge.py",
+        "any(times == 2 and i in once - bound for", "any(times == 9 and i in once - bound for",
+        "lint.py::test_a_slip_is_found_where_it_is[three times, twice on one tensor]",
+    ),
+    _mutant(
+        "a written sum does not bind a diagonal", "notes/judge.py",
+        "times == 2 and i in once - bound", "times == 2 and i in once",
+        "lint.py::test_what_people_mean_is_no_finding[a sum over a diagonal]",
+    ),
+    _mutant(
+        "a name may lose the indices that it has elsewhere", "notes/judge.py",
+        "return bool(uses) and all(", "return not uses and all(",
+        "lint.py::test_a_slip_is_found_where_it_is[a sum without the indices that it has elsewhere]",
+    ),
+    _mutant(
         "a letter that is fixed is on no side", "notes/judge.py",
         "frozenset({*known.fixed, *spoken})", "spoken",
         "lint.py::test_what_people_mean_is_no_finding[a letter that is fixed]",

@@ -116,8 +116,9 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
     left, defined, seen = line.left, forms.define(line), set[tuple[str, str]]()
     judge = _judge_definition if is_left(left) else _judge_equality
     findings = judge(line, left, right, defined, known)
-    repeated = list(_find_repeated(line, left, right))
-    if repeated or _is_statement(left, right) or _is_renamed(left, right):  # one slip, one message
+    repeated = list(_find_repeated(line, left, right, known.fixed))
+    said = _is_statement(left, right) and not forms.lacks_indices(left, right)
+    if repeated or said or _is_renamed(left, right):  # one slip, one message
         findings = [finding for finding in findings if finding.code in _OF_SLOTS]
     for finding in (*repeated, *findings):
         if finding.code not in _REMARKS and (finding.code, finding.message) not in seen:
@@ -125,15 +126,32 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
             yield finding
 
 
-# A letter twice on a tensor of three slots or more. If the other side has the letter too, a diagonal is meant.
-def _find_repeated(line: JudgedLine, left: Expression, right: Expression) -> Iterator[Finding]:
+# A letter twice on a tensor of three slots or more, or on one that is multiplied by another with the letter. If the other side
+# has the letter too, a diagonal is meant.
+def _find_repeated(line: JudgedLine, left: Expression, right: Expression, fixed: Letters) -> Iterator[Finding]:
+    if not any(map(_is_doubled, line.tensors)):
+        return
     traced = _find_traced(line, left, right)
+    bound = fixed.union(i.letter for e in (left, right) for x in subexpressions(e) if isinstance(x, Apply) for i in x.indices)
     for side, other in ((left, right), (right, left)):
         kept = {index.letter for index in indices_in(other)}
-        for x in (x for x in _list_outer(side) if len(x.slots) > 2 and not x.name.rstrip("'").endswith(OF_COMMA)):
+        thrice = {id(x) for x in _find_thrice(side, bound)} if find_free(other) else set[int]()
+        wide = (x for x in _list_outer(side) if len(x.slots) > 2 or id(x) in thrice)
+        for x in (x for x in wide if not x.name.rstrip("'").endswith(OF_COMMA)):
             slots = [slot for slot in open_groups(x.slots) if not (isinstance(slot, Index) and slot.letter in kept)]
             slots = [slot for slot in slots if not (isinstance(slot, Index) and slot.letter in traced)]
             yield from () if _STAGGERED.search(line.written.formula.latex.text) else find_repeated(slots, Stated({}, {}))
+
+
+# A factor with a letter twice, beside a factor that has it once: `y_j = A_{ii} B_{ij}`.
+# An unwritten sum joins two places, not three.
+def _find_thrice(e: Expression, bound: Letters) -> Iterator[Tensor]:
+    for product in (x for x in subexpressions(e) if isinstance(x, Product)):
+        letters = [Counter(slot_letters(x)) if isinstance(x, Tensor) else Counter[str]() for x in product.factors]
+        once = {i for count in letters for i, times in count.items() if times == 1}
+        for x, count in zip(product.factors, letters, strict=True):
+            if isinstance(x, Tensor) and any(times == 2 and i in once - bound for i, times in count.items()):
+                yield x
 
 
 # A letter twice on one tensor and nowhere else, in a product that has all that the left side has: `C_{mmjl} \delta_{ik}`.
@@ -436,6 +454,7 @@ class _Forms:
         self.often = set[str]()  # names with a common form that three uses have, or more
         self.common = self.find_common()
         self.meant = {(x.left.name, *axes_of(x.left)) for x in lines if isinstance(x.left, Tensor) and self.has_other_form(x)}
+        self.known_names = {*self.by_line, *self.common, *known.declared}
         self.bare = Counter(x.name for line in lines for x in (line.left, *line.inside) if isinstance(x, Name))
 
     # Definitions in one form. If a factor has more slots elsewhere, the author gives the rest in words, and there is none.
@@ -474,6 +493,14 @@ class _Forms:
             for x in line.inside
         )
 
+    def lacks_indices(self, left: Expression, right: Expression) -> bool:
+        """Returns whether a name without indices, `E = a_i + b_i`, has those of the right side wherever else it stands."""
+        if not (isinstance(left, Name) and isinstance(right, Sum) and self.bare[left.name] == 1):
+            return False
+        uses = [sorted(slot_letters(x)) for line in self.lines for x in line.tensors if x.name == left.name]
+        terms = [find_free(term) for term in _list_terms(right)]
+        return bool(uses) and all(use == sorted(term) for use in uses for term in terms)
+
     def define(self, line: JudgedLine) -> dict[str, Definition]:
         """Returns the definitions that hold in a line: of each name with a use that agrees, or departs by a slip."""
         defined = dict[str, Definition]()
@@ -505,7 +532,7 @@ class _Forms:
         added = {i for i in here if there.count(i) < here.count(i)}
         around = {i for y in line.tensors if y.name != x.name or line.written.rebinds for i in axes_of(y)}
         stated = x.name in self.known.declared and line.right is not None and x is not line.left
-        others = [y for y in line.tensors if y is not tensor and y.name in {*self.by_line, *self.common, *self.known.declared}]
+        others = [y for y in line.tensors if y is not tensor and y.name in self.known_names]
         alone = sum(bool(added & set(axes_of(y))) for y in others if y.name == x.name or y is not line.left) <= 1
         if maker is not None and (dropped | added) & set(map(axis_of, maker.unbalanced)):
             return False
