@@ -2,6 +2,7 @@
 
 import html
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -94,6 +95,20 @@ def test_the_installed_plugin_is_found(installed: Path, tmp_path: Path) -> None:
     said = output(installed / "python", "-m", "pytest", "--einformer-summary", cwd=tmp_path)
     assert "1 passed" in said
     assert "einformer: 1 texts\n" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_runs_in_the_kernel_of_the_extra(installed: Path, tmp_path: Path, path: Path) -> None:
+    """A kernel of the environment where the package is installed, and not of this checkout."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    blank: dict[str, object] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    name = "axes\n  d: D\nlayer Double(z_d) -> y_d:\n  return 2 z_d"
+    where = f"import einformer; assert einformer.__file__.startswith({str(installed.parent)!r}), einformer.__file__"
+    cells = ["%load_ext einformer", f"%%ein twice\n{name}", "assert '2 z_d' in str(twice)", where]
+    notebook["cells"] += [blank | {"id": f"more{number}", "source": [cell]} for number, cell in enumerate(cells)]
+    (tmp_path / path.name).write_text(json.dumps(notebook), encoding="utf-8")
+    output(installed / "python", "-c", "from nbclient.cli import main; main()", path.name, cwd=tmp_path)
 
 
 def test_importing_einformer_loads_no_heavy_library() -> None:
