@@ -1350,7 +1350,7 @@ MUTANTS = (
         "round_trip.py::test_shipped[gpt2-shown]",
     ),
     _mutant(
-        "a sign denies the first term of a comparison", "language/display.py",
+        "a sign denies the first term of a comparison", "language/printer.py",
         "in (Level.NOT, Level.FACTOR, Level.ATOM)", "in (Level.NOT, Level.COMPARISON, Level.FACTOR, Level.ATOM)",
         "mathml.py::test_formulas_are_read_aloud", "latex.py::test_what_is_denied_stands_in_parentheses",
     ),

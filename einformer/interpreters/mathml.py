@@ -13,9 +13,8 @@ from html import escape
 from itertools import pairwise
 
 from einformer.language import tree
-from einformer.language.display import Display
 from einformer.language.primitives import primitive
-from einformer.language.printer import PLAIN, Printer, is_apart, number
+from einformer.language.printer import PLAIN, Display, Printer, is_apart, number
 from einformer.language.tokens import SYNONYMS
 from einformer.language.tree import Expression, Index, Layer, Weight
 

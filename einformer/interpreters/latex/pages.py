@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from einformer.language import tree
-from einformer.language.display import FENCED, Display
 from einformer.language.latex_reader import GREEK
 from einformer.language.primitives import PRIMITIVES, primitive
-from einformer.language.printer import Printer, abut, is_apart, number
+from einformer.language.printer import FENCED, Display, Printer, abut, is_apart, number
 from einformer.language.tokens import is_latex
 from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Name, Spec, Tensor
 
