@@ -1699,4 +1699,40 @@ MUTANTS = (
         "sparse=type(E) is nn.Parameter and E.is_cpu)", "sparse=E.is_cpu)",
         "fusing.py::test_gradients_of_several_tied_embeddings_at_once",
     ),
+    # ------------------------------------------------------------------------------------- conditions around operators
+    _mutant(
+        "a condition is about the letters of an operator in its branch", "interpreters/torch/fragments.py",
+        'f"outer {dim}" if dim in letters else dim', "dim",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch",
+    ),
+    _mutant(
+        "a condition guards the slots of an operator over its letter", "language/slots.py",
+        "if not any(index.letter in letters for index in indices_in(guard[0])))", ")",
+        "slots.py::test_a_condition_does_not_guard_the_slots_of_an_operator_over_its_letter",
+    ),
+    _mutant(
+        "a condition holds of a named value that a sum reads", "program/rewrite.py",
+        "if set(letters).isdisjoint(condition.axes)}", "}",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch[a name",
+    ),
+    _mutant(
+        "a condition of one reader holds for all", "program/rewrite.py",
+        "for key in around if key in conditions}", "for key in around}",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch[a name in",
+    ),
+    _mutant(
+        "no turn reads what the one before left", "program/rewrite.py",
+        "if {each.within, each.after} & {*inner}]", "if not inner]",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch[a name in the next turn",
+    ),
+    _mutant(
+        "what only a branch reads is felt by the others", "interpreters/torch/emit.py",
+        "if self.has_steep(line.value):", "if not line:",
+        "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken",
+    ),
+    _mutant(
+        "what a condition is made of need not be there", "interpreters/torch/emit.py",
+        "case op.Map() | op.Spread() | op.Constant() | op.Iota():", "case _:",
+        "slots.py::test_a_condition_is_computed_where_it_is_known",
+    ),
 )  # fmt: skip

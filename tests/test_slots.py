@@ -228,6 +228,16 @@ LAZY = {
     "a negative power": "where(z_bsd == 0, 0, z_bsd^(-2))",
     "what overflows": "where(z_bsd > 0, exp(-1000 z_bsd), 0)",
     "a condition on positions": "where(s > 2, sqrt(abs(z_bsd)), 0)",
+    "a root with a name": ("r_bsd = sqrt(z_bsd)", "where(z_bsd > 0, r_bsd, 0)"),
+    "a root in a value with a name": ("r_bsd = sqrt(z_bsd)", "u_bsd = 2 r_bsd + 1", "where(z_bsd > 0, u_bsd W_d, 0)"),
+    "a condition with a name": ("r_bsd = log(z_bsd)", "p_bsd = where(z_bsd > 0, 1, 0)", "where(p_bsd == 1, r_bsd, 0)"),
+    "two branches that read a name": ("r_bsd = sqrt(z_bsd)", "where(z_bsd > 0, r_bsd, 0) + where(z_bsd > 0, 2 r_bsd, 1)"),
+    "a condition on the root": ("r_bsd = 1 / z_bsd", "where(z_bsd != 0, r_bsd, 0)"),
+    "a root in a loop": ("for l < 2:", "  r_bsd = sqrt(z_bsd)", "  z_bsd <- where(z_bsd > 0, r_bsd, 0)", "z_bsd"),
+    "a root under a sum": (
+        "r_bsd = sqrt(z_bsd)",
+        "where(z_bsd >= 0, mean_d(1 / (9 + z_bsd)) + where(z_bsd > 0, r_bsd, 0), 0)",
+    ),
 }
 
 
@@ -235,8 +245,9 @@ LAZY = {
 @pytest.mark.parametrize("case", LAZY)
 def test_gradients_do_not_feel_a_branch_that_is_not_taken(case: str, plan: str) -> None:
     """They are the differences of the reference, along a random direction."""
-    body = ["weights W_d"] if "W" in LAZY[case] else []
-    bound = model("s, d", *body, f"return {LAZY[case]}", D=5)
+    *named, last = [LAZY[case]] if isinstance(LAZY[case], str) else LAZY[case]
+    body = ["weights W_d"] if "W" in last else []
+    bound = model("s, d" + ", l: 2" * ("for l < 2:" in named), *body, *named, f"return {last}", D=5)
     draw = np.random.default_rng(0)
     z, lean = draw.standard_normal((1, POSITIONS, 5)), draw.standard_normal((1, POSITIONS, 5))
     z[0, :2, :2] = 0
@@ -247,6 +258,57 @@ def test_gradients_do_not_feel_a_branch_that_is_not_taken(case: str, plan: str) 
     assert x.grad is not None
     high, low = (bound.reference(z + step * lean, weights=weights(bound)).sum() for step in (1e-7, -1e-7))
     assert float((x.grad.numpy() * lean).sum()) == pytest.approx((high - low) / 2e-7, rel=1e-4, abs=1e-4)
+
+
+# ------------------------------------------------------------------------------------- letters inside and outside of operators
+
+SHADOWED = {
+    "a root under a sum": "where(z_bsd > 0, (sum_d sqrt(abs(z_bsd))), 0)",
+    "a mean of quotients": "where(z_bsd > 0, mean_d(1 / z_bsd), 0)",
+    "a softmax": "where(z_bsd > 0, Sm_d(1 / z_bsd), 0)",
+    "a norm": "where(z_bsd > 1, z_bsd / sqrt(mean_d(1 / z_bsd^2)), z_bsd)",
+    "a product": "where(z_bsd > 0, (sum_d (W_d / z_bsd)), 0)",
+    "sums in sums": "where(z_bsd > 0, (sum_d (log(abs(z_bsd)) (sum_d (1 / z_bsd)))), 0)",
+    "branches in branches": "where(z_bsd > 0, (sum_d where(z_bsd > 1, 1 / z_bsd, sqrt(abs(z_bsd)))), 0)",
+    "a name": ("r_bsd = sqrt(abs(z_bsd))", "where(z_bsd > 0, (sum_d r_bsd), 0)"),
+    "a name beside its branch": ("r_bsd = sqrt(abs(z_bsd))", "r_bsd + where(z_bsd > 0, r_bsd, 0)"),
+    "a name in other branches": ("r_bsd = 1 / z_bsd", "where(z_bsd > 0, r_bsd, 0) + where(z_bsd < -1 / 2, r_bsd, 0)"),
+    "a name in both branches": ("r_bsd = 1 / z_bsd", "where(z_bsd > 0, r_bsd, -r_bsd)"),
+    "a name at other positions": ("r_bsd = 1 / z_bsd", "m_bsdd' = where(z_bsd > 0, r_bsd', 0)", "m_bsdd' W_d'"),
+    "a name in the next turn": (
+        "r_bsd = z_bsd",
+        "for l < 2:",
+        "  z_bsd <- z_bsd + r_bsd / 2",
+        "  r_bsd <- 1 / (abs(z_bsd) + 1)",
+        "  z_bsd <- z_bsd + where(z_bsd > 0, r_bsd, 0)",
+        "z_bsd",
+    ),
+    "other positions": "where(z_bsd > 0, W_d' z_bsd' / abs(z_bsd'), 0)",
+}
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("case", SHADOWED)
+def test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch(case: str, plan: str) -> None:
+    *named, last = [SHADOWED[case]] if isinstance(SHADOWED[case], str) else SHADOWED[case]
+    body = ["weights W_d"] if "W" in last else []
+    agrees(model("s, d" + ", l: 2" * ("for l < 2:" in named), *body, *named, f"return {last}", D=5), plan)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_condition_is_computed_where_it_is_known(plan: str) -> None:
+    """One that is made of a later value is not there yet where the root stands."""
+    lines = ("r_bsd = sqrt(abs(z_bsd))", "for l < 2:", "  z_bsd <- where(z_bsd > 0, r_bsd, z_bsd / 2) W_d", "return z_bsd")
+    agrees(model("s, d, l: 2", "weights W_d", *lines, D=5), plan)
+
+
+@pytest.mark.parametrize("operator", ["(sum_d T_{(d + 3)})", "mean_d(T_{(d + 3)})", "(sum_d z_bsd T_{(d + 3)})"])
+def test_a_condition_does_not_guard_the_slots_of_an_operator_over_its_letter(operator: str) -> None:
+    with refuses("E309"):
+        einformer.parse(main("s, d: 5", "weights T_d", f"return where(d < 2, {operator}, 0) + z_bsd")).bind()
+    with refuses("E309"):
+        einformer.parse(main("s, d: 5", "weights T_d", "return where(d < 3, T_{(d + 3)}, 0) + z_bsd")).bind()
+    einformer.parse(main("s, d: 5", "weights T_d", "return where(d < 2, T_{(d + 3)}, 0) + z_bsd")).bind()
 
 
 def test_an_ordinary_mask_is_as_it_was() -> None:

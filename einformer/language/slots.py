@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -73,8 +73,15 @@ def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator
         yield from reads(otherwise, (*guards, *split_condition(condition, False)))
         return
     inside = () if isinstance(e, Apply) and e.name not in NAMES else guards
+    if isinstance(e, Apply):
+        inside = keep_guards(inside, [index.letter for index in e.indices])
     for child in children(e):
         yield from reads(child, inside, selects and not isinstance(e, Apply))
+
+
+def keep_guards(guards: Guards, letters: Collection[str]) -> Guards:
+    """The conditions that hold inside an operator over these letters too: there its own letters take all their numbers."""
+    return tuple(guard for guard in guards if not any(index.letter in letters for index in indices_in(guard[0])))
 
 
 def split_condition(condition: Expression, wanted: bool) -> Guards:

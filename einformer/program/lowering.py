@@ -15,7 +15,7 @@ from einformer.language.calls import axis_of, callees, slot_letters
 from einformer.language.primitives import CONSTANTS, row_of
 from einformer.language.scope import factors_of
 from einformer.language.sizes import Legend
-from einformer.language.slots import Guards, IndexNumbers, Whole, split_condition
+from einformer.language.slots import Guards, IndexNumbers, Whole, keep_guards, split_condition
 from einformer.language.specialise import specialise
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor
 from einformer.language.walk import equations, subexpressions
@@ -328,7 +328,10 @@ class Lowering:
 
     def run_over(self, letters: Iterable[str], f: Callable[[Lowering], Value]) -> Value:
         """f, in which these letters run, also those that stand still here: what is left of these is read where they stand."""
-        value = f(replace(self, still=self.still.difference(letters)))
+        letters = set(letters)
+        branches = tuple(branch for branch in self.branches if letters.isdisjoint(branch[0].axes))
+        inside = replace(self, still=self.still - letters, branches=branches, guards=keep_guards(self.guards, letters))
+        value = f(inside)
         if self.still.isdisjoint(value.axes):
             return value
         return gather(value, [op.Slot((letter,), self.value(Index(letter))) for letter in value.axes], value.span)

@@ -14,6 +14,8 @@ from einformer.program import operations as op
 from einformer.program.operations import Carried, Function, Line, Operation, Turns, Value, replace_operands
 from einformer.program.terms import Terms, Values
 
+Conditions = tuple[tuple[Value, bool], ...]  # of `where`, and whether they hold
+
 # ---------------------------------------------------------------------------------------------------------------- walks
 
 
@@ -41,6 +43,38 @@ def walk_values(function: Function) -> Iterator[Value]:
 def walk_calls(function: Function) -> Iterator[op.Call]:
     """The calls of a function, each once, after those in their arguments."""
     return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
+
+
+def find_conditions(function: Function, values: Values) -> dict[Value, Conditions]:
+    """The conditions that hold wherever a value is read, by the branches of `where` that read it: elsewhere it is not used."""
+    inner = list(walk_values(function))
+    carried = [each for turns in walk_loops(function.lines) for each in turns.carried if {each.within, each.after} & {*inner}]
+    outside = [function.output.value, *(value for each in carried for value in (each.before, each.last) if value is not None)]
+    outside += [line.value for line in walk_lines(function.lines) if line.equation and line.equation.relation == "return"]
+    held: dict[Value, dict[tuple[int, bool], Value]] = {value: {} for value in outside}
+    for value in reversed(inner):
+        for operand, conditions in _pass_down(value, held.setdefault(value, {}), values):
+            around = held.get(operand, conditions)
+            held[operand] = {key: around[key] for key in around if key in conditions}
+    return {value: tuple((condition, holds) for (_, holds), condition in each.items()) for value, each in held.items()}
+
+
+def _pass_down(
+    value: Value, held: dict[tuple[int, bool], Value], values: Values
+) -> Iterator[tuple[Value, dict[tuple[int, bool], Value]]]:
+    """The operands of a value, with what holds where they are read; nothing where they have letters of their own."""
+    match value.operation:
+        case op.Map("where", (condition, then, otherwise)):
+            yield condition, held
+            for arm, holds in ((then, True), (otherwise, False)):
+                yield arm, held | {(values.meaning(condition), holds): condition}
+        case op.Map() | op.Spread():
+            yield from ((operand, held) for operand in value.operands)
+        case op.Reduce(letters=letters) | op.Einsum(letters=letters):
+            outside = {key: condition for key, condition in held.items() if set(letters).isdisjoint(condition.axes)}
+            yield from ((operand, outside) for operand in value.operands)
+        case _:
+            yield from ((operand, {}) for operand in value.operands)
 
 
 def list_lines(function: Function) -> list[Line]:

@@ -39,7 +39,8 @@ from einformer.program import operations as op
 from einformer.program.collectives import Collective
 from einformer.program.lowering import Lowering
 from einformer.program.operations import Carried, Function, Kind, Label, Line, Turns, Value, join_labels
-from einformer.program.rewrite import walk
+from einformer.program.rewrite import Conditions, find_conditions, walk
+from einformer.program.terms import Values
 
 if TYPE_CHECKING:
     from einformer.interpreters.torch.classes import Class
@@ -137,6 +138,7 @@ class Emitter:
     names: dict[str, str] = field(default_factory=dict)  # the variable of each name
     turns: dict[str, str] = field(default_factory=dict)  # the letter of a loop or a recurrence: its number in this turn
     steps: dict[Value, tuple[str, int, int]] = field(default_factory=dict)  # of recurrences: steps, their axis, how far back
+    conditions: dict[Value, Conditions] | None = None  # that hold wherever a value is read, once that is asked
 
     def body(self) -> Iterator[str]:
         for line in self.function.inputs:
@@ -232,8 +234,34 @@ class Emitter:
         return min(places, key=lambda each: sum(len(label) > 1 for label in each.labels), default=None)
 
     def text(self, line: Line) -> str:
-        code = self.code(line.value, join_labels(line.labels))
+        code = self.code_line(line)
         return code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
+
+    def code_line(self, line: Line) -> Fragment:
+        """The code of an equation; what only branches read is guarded as if it were written in them (R8)."""
+        around = self.context.guards
+        if self.has_steep(line.value):
+            if self.conditions is None:
+                self.conditions = find_conditions(self.function, Values(self.context.legend))
+            held = [each for each in self.conditions.get(line.value, ()) if self.is_known(each[0])]
+            self.context.guards = tuple(Guard(self.code(condition), holds) for condition, holds in held)
+        code = self.code(line.value, join_labels(line.labels))
+        self.context.guards = around
+        return code
+
+    def has_steep(self, value: Value) -> bool:
+        """Is a function of a tensor computed for this that is not finite everywhere?"""
+        return any(is_steep(inside) for inside in walk(value, closed=self.stored) if inside not in self.stored)
+
+    def is_known(self, condition: Value) -> bool:
+        """Can a condition be computed here, number by number?"""
+        match condition.operation:
+            case _ if condition in self.stored:
+                return True
+            case op.Map() | op.Spread() | op.Constant() | op.Iota():
+                return all(map(self.is_known, condition.operands))
+            case _:
+                return False
 
     def write_grouped(self, code: Fragment, labels: Sequence[Label]) -> str:
         return self.merge_groups(code, labels).text
@@ -270,7 +298,9 @@ class Emitter:
                 return self.map(name, arguments, wanted)
             case op.Reduce(name, letters, argument, counts, weighs):
                 codes = [self.code(count) for count in counts]
-                return code_operator(self.context, name, letters, self.code(argument, wanted), codes, not weighs)
+                with self.context.inside(letters):
+                    code = self.code(argument, wanted)
+                return code_operator(self.context, name, letters, code, codes, not weighs)
             case op.Einsum(letters, factors):
                 return self.code_contraction(frozenset(letters), factors, wanted)
             case op.View(argument, old, new) if self.renames(old, new):
@@ -286,7 +316,8 @@ class Emitter:
             case op.Call():
                 return Fragment(self.call(value.operation), value.axes)
             case op.Rewritten():
-                return self.code_rewritten(value, wanted)
+                with self.context.inside({letter for operand in value.operands for letter in operand.axes}):
+                    return self.code_rewritten(value, wanted)
             case op.Input() | op.StoredWeight() | op.Table() | op.Recur() as operation:
                 raise AssertionError(f"{operation} lies in no variable")
             case _:
@@ -362,9 +393,8 @@ class Emitter:
 
     # `base ** exponent`.
     def power(self, base: Value, exponent: Value, wanted: Dims | None) -> Fragment:
-        times = exponent.operation.value if isinstance(exponent.operation, op.Constant) else None
         left, right = self.code(base, wanted), self.code(exponent, wanted)
-        left = left if isinstance(times, int) and times >= 0 else self.context.shield(left)
+        left = left if is_natural(exponent) else self.context.shield(left)
         kind: Kind = "tensor" if "tensor" in (left.kind, right.kind) else "number"
         dims = order_dims([left.dims, right.dims], wanted)
         text = f"{align(self.context.cast(left, kind), dims, ATOM)} ** {align(self.context.cast(right, kind), dims, ATOM)}"
@@ -422,7 +452,8 @@ class Emitter:
         match last.operation:
             case op.Map("/", (one, below)) if one.operation == op.Constant(1) and not letters & set(below.axes):
                 bottom, factors = self.code(below), factors[:-1]
-        codes = [self.code(factor) for factor in factors]
+        with self.context.inside(letters):
+            codes = [self.code(factor) for factor in factors]
         tensors, plain = [code for code in codes if code.dims], [code for code in codes if not code.dims]
         summed = (
             self.context.contract(tensors, set(letters), wanted)
@@ -437,7 +468,8 @@ class Emitter:
     def write_whole(self, value: Value, labels: tuple[Label, ...]) -> str:
         self.read(value)
         place = next((stored for stored in self.stored.get(value, ()) if stored.labels == labels), None)
-        return place.name if place else self.merge_groups(self.code(value), labels).at(ATOM)
+        with self.context.inside(join_labels(labels)):
+            return place.name if place else self.merge_groups(self.code(value), labels).at(ATOM)
 
     def view(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Fragment:
         """A tensor whose axes have other letters: split, or read at their first numbers."""
@@ -598,6 +630,30 @@ def _is_negative(value: Value) -> bool:
             return not isinstance(number, str) and number < 0
         case op.Map("*" | "/", (first, *_)) | op.Einsum(_, (first, *_)):
             return _is_negative(first)
+        case _:
+            return False
+
+
+def is_steep(value: Value) -> bool:
+    """Is it a function of a tensor that is not finite everywhere, or whose gradient is not?"""
+    match value.operation:
+        case op.Map("/", (_, bottom)):
+            return bottom.kind == "tensor"
+        case op.Map("^", (base, exponent)):
+            return base.kind == "tensor" and not is_natural(exponent)
+        case op.Map("+" | "*" | "where"):
+            return False
+        case op.Map(name, (argument, *_)):
+            return row_of(name, False).steep and argument.kind == "tensor"
+        case _:
+            return False
+
+
+def is_natural(exponent: Value) -> bool:
+    """Is it a whole number from 0 on, so that the power is finite everywhere?"""
+    match exponent.operation:
+        case op.Constant(int() as times):
+            return times >= 0
         case _:
             return False
 

@@ -303,7 +303,7 @@ class KernelEmitter(Emitter):
     def assign(self, line: Line) -> Iterator[str]:
         """The variable of an equation; one that is changed lies as before."""
         letters = join_labels(line.labels)
-        code = self.code(line.value, letters)
+        code = self.code_line(line)
         code = self.context.cast(code, "tensor") if code.kind == "number" and line.value in self.passed else code
         old = self.find_changed(line)
         plain = bool(letters) and len(letters) == len(line.labels) and set(code.dims) == set(letters)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import fail
@@ -248,6 +249,14 @@ class Context:
             return code
         return code.become(f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)")
 
+    @contextlib.contextmanager
+    def inside(self, letters: Collection[str]) -> Iterator[None]:
+        """What an operator over these letters is of: the conditions of the branches around are about the letters outside."""
+        around = self.guards
+        self.guards = tuple(replace(guard, code=_set_apart(guard.code, letters)) for guard in around)
+        yield
+        self.guards = around
+
     def cast(self, code: Fragment, kind: Kind) -> Fragment:
         """Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype."""
         if not code.dims or code.kind == kind or kind in ("integer", "condition"):
@@ -329,6 +338,10 @@ def list_conditions(context: Context, number: Fragment) -> Iterator[str]:
         for _ in range(len(dims) - len(number.dims)):
             together = Fragment(f"{together.at(ATOM)}.any(-1)", together.dims[:-1])
         yield together.text
+
+
+def _set_apart(code: Fragment, letters: Collection[str]) -> Fragment:
+    return replace(code, dims=tuple(f"outer {dim}" if dim in letters else dim for dim in code.dims))
 
 
 def zero_early(code: Fragment, condition: Fragment | None) -> Fragment:
