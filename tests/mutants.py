@@ -1713,17 +1713,17 @@ MUTANTS = (
     _mutant(
         "a condition holds of a named value that a sum reads", "program/rewrite.py",
         "if set(letters).isdisjoint(condition.axes)}", "}",
-        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch[a name",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch",
     ),
     _mutant(
         "a condition of one reader holds for all", "program/rewrite.py",
         "for key in around if key in conditions}", "for key in around}",
-        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch[a name in",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch",
     ),
     _mutant(
         "no turn reads what the one before left", "program/rewrite.py",
         "if {each.within, each.after} & {*inner}]", "if not inner]",
-        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch[a name in the next turn",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch",
     ),
     _mutant(
         "what only a branch reads is felt by the others", "interpreters/torch/emit.py",
@@ -1734,5 +1734,10 @@ MUTANTS = (
         "what a condition is made of need not be there", "interpreters/torch/emit.py",
         "case op.Map() | op.Spread() | op.Constant() | op.Iota():", "case _:",
         "slots.py::test_a_condition_is_computed_where_it_is_known",
+    ),
+    _mutant(
+        "experts are chosen where there are no numbers", "interpreters/torch/fast.py",
+        "if ends.is_meta else", "if not ctx else",
+        "orders.py::test_chosen_experts_are_run_without_numbers",
     ),
 )  # fmt: skip

@@ -203,6 +203,14 @@ def test_choices_are_executed_as_they_are_counted(name: str) -> None:
     agrees(bound(body, "scalars\n  T = 2" if "{T" in lines[0] else ""))
 
 
+def test_chosen_experts_are_run_without_numbers() -> None:
+    """A module on meta takes no mode of ours: rows have no experts there, and the work is the same whichever they are of."""
+    weights, lines = CHOICES["experts"]
+    model = bound(["layer P(z_bsd) -> o_bsd:", f"  weights {weights}", *(f"  {line}" for line in lines)], "scalars\n  T = 2")
+    module, z = model.build(plan="fast", device="meta"), torch.empty(AT["B"], AT["S"], SIZES["d"], device="meta")
+    assert counted(lambda: module(z)).total() == model.flops(convention="torch", **AT)
+
+
 def test_scores_over_chosen_features_stay_one_product() -> None:
     """Keys that were picked for each feature of each query would be as many as all products of the scores."""
     weights, lines = CHOICES["features"]
