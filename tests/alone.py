@@ -122,6 +122,7 @@ AROUND = (
     (rare.FACTORS, "MODEL | weights P_d, Q_d, R_d | y_bs = FORM | return y_bs P_d Q_d R_d", ("z_bsd", "P_d", "Q_d", "R_d")),
     (rare.STATES, "MODEL | S_bsd = FORM | return S_bsd", ("z_bsd", "S_{b(s - 1)d}", "S_{b(s - 2)d}")),
     (rare.SPARSE | rare.LAZY, "MODEL | return z_bsd + FORM", ("z_bsd", "d")),
+    (rare.BRANCHES, "MODEL | r_bsd = sqrt(abs(z_bsd)) | return z_bsd + FORM", ("z_bsd", "r_bsd", "d")),
 )
 LEGEND = ("b: B", "s: S", "d: D", "a: A", "e: E", "v: V", "i: 2", "l: 3")
 SCALARS = {

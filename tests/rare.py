@@ -149,6 +149,21 @@ LAZY = {  # branches that are nothing where they are not taken
     "lazy: quotient": "where({0} != 0, 1 / (1 + {0}^2), 0)",
     "lazy: nothing is kept": "Sm_{1}(where({0} > 100, {0}, -inf))",
     "lazy: some are kept": "Sm_{1}(where({0} > 1, {0}, -inf))",
+    "lazy: a sum over the letter of the condition": "where({0} > 0, (sum_{1} sqrt(abs({0}))), 0)",
+    "lazy: a mean over the letter of the condition": "where({0} > 0, mean_{1}(1 / (2 + {0})), {0})",
+    "lazy: a softmax over the letter of the condition": "where({0} > 0, Sm_{1}(log(1 + {0}^2)), 0)",
+    "lazy: a choice over the letter of the condition": "where({0} > 0, (sum_{1} where({0} > 1, log({0}), {0})), 0)",
+    "lazy: the number of the condition": "where({1} < 2, (sum_{1} sqrt({1} + {0}^2)), {0})",
 }
-TABLES = (MASKS, CHANGES, TIMES, BEFORE, PLACES, NUMBERS, TOKENS, SCALES, FACTORS, STATES, SPARSE, LAZY)
+BRANCHES = {  # that read a value with a name, {1}, made of a tensor {0} over the letter {2}
+    "branch: a name": "where({0} > 0, {1}, 0)",
+    "branch: a name in both": "where({0} > 0, {1}, -{1} / 2)",
+    "branch: a name in two": "where({0} > 0, {1}, 0) + where({0} < 1, {1}, {0})",
+    "branch: a name in two alike": "where({0} > 0, {1}, 0) + where({0} > 0, 2 {1}, 1)",
+    "branch: a name beside": "where({0} > 0, {1}, 0) - {1} / 2",
+    "branch: a name under a sum": "where({0} > 0, (sum_{2} {1}), {0})",
+    "branch: a name under a softmax": "where({0} > 0, Sm_{2} {1}, {0})",
+    "branch: a name in a condition": "where({1} > 1, {1}, {0} / 3)",
+}
+TABLES = (MASKS, CHANGES, TIMES, BEFORE, PLACES, NUMBERS, TOKENS, SCALES, FACTORS, STATES, SPARSE, LAZY, BRANCHES)
 FORMS = frozenset(ORDERS).union(*TABLES)

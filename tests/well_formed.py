@@ -923,6 +923,14 @@ class _Body:
             template = self.file.form(rare.SPARSE | rare.LAZY) or "{0}"
             self.define(value.letters, template.format(self.read(value), self.random.choice(self.free(value))))
 
+    def branch(self) -> None:
+        """A value that is not finite everywhere, with a name, and the branches that read it."""
+        if value := self.pick(lambda value: bool(self.free(value))):
+            text, over = self.read(self.felt(value, self.free(value))), self.random.choice(self.free(value))
+            inner = self.random.choice(["sqrt(abs({0}))", "log(1 + abs({0}))", "1 / (1 + {0}^2)"]).format(text)
+            template = self.file.form(rare.BRANCHES) or "{1}"
+            self.define(value.letters, template.format(text, self.passing(value.letters, inner), over))
+
 
 RARE = (
     _Body.place,
@@ -934,6 +942,7 @@ RARE = (
     _Body.multiply,
     _Body.remember,
     _Body.spare,
+    _Body.branch,
 )
 CONSTRUCTS = (
     _Body.project, _Body.mix, _Body.function, _Body.function, _Body.function, _Body.pair, _Body.norm, _Body.keep,
