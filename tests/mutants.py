@@ -473,7 +473,7 @@ MUTANTS = (
         "spellings.py::test_a_value_that_is_written_twice_is_kept_once",
     ),
     _mutant(
-        "a scalar is a factor of one whatever it is", "program/passing.py",
+        "a scalar is a factor of one whatever it is", "program/fusing.py",
         "return legend.number(Name(name)) == 1", "return True",
         "torch.py::test_values_are_the_references[llama_yarn-fast]",
     ),
