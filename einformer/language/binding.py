@@ -41,8 +41,8 @@ def bind(spec: Spec, values: Mapping[str, Given], origin: str | Mapping[str, str
     return spec, legend
 
 
+# Sizes that are bound, and those that follow from them.
 def find_sizes(legend: Legend) -> dict[str, Value]:
-    """The sizes that are bound, and those that follow from them."""
     sizes = {name: legend.axis_of_size(name) for name in legend.letters}
     following = {name: try_number(legend.length, axis.letter) for name, axis in sizes.items() if axis}
     return {**{name: value for name, value in following.items() if value is not None}, **legend.values}
@@ -124,12 +124,10 @@ def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
 
 
 def open_sizes(legend: Legend) -> set[str]:
-    """The letters of sizes that are not bound and do not follow from others."""
     return {x for x in legend.letters - legend.values.keys() if not (axis := legend.axis_of_size(x)) or axis.default is None}
 
 
 def refuse_unbound(spec: Spec, legend: Legend) -> None:
-    """Refuse a specialised spec whose layers need sizes that are not bound. Raises EinformerError E601 that names them all."""
     names = {x.name: x for x in _find_unbound([Name(s.name) for s in spec.scalars if not s.indices], legend)}
     for layer in spec.layers:
         axes = [legend.axes[axis_of(letter)] for formal in layer.formals for letter in slot_letters(formal)]
@@ -151,7 +149,6 @@ def _find_unbound(roots: Sequence[Expression], legend: Legend, seen: Iterable[st
 
 
 def size(legend: Legend, letter: str) -> int:
-    """The number that a size letter stands for. Raises EinformerError E601."""
     axis = legend.axis_of_size(letter)
     if axis is None and letter not in legend.values:
         facts = [f"there are {', '.join(sorted(legend.letters))}"]
@@ -159,8 +156,8 @@ def size(legend: Legend, letter: str) -> int:
     return legend.length(axis.letter) if axis else int(legend.values[letter])
 
 
+# `S` is the longest that is allowed, or 1024.
 def usual_sizes(legend: Legend, batch: int, length: int | None) -> dict[str, int]:
-    """Sizes for `B` and `S` as far as they are open; `S` is the longest that is allowed, or 1024."""
     axis, still_open = legend.axis_of_size("S"), open_sizes(legend)
     bound = try_number(legend.number, axis.bound) if axis is not None and axis.bound is not None else None
     sizes = {"B": batch, "S": min(1024, int(bound or 1024)) if length is None else length}
@@ -191,7 +188,6 @@ def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]])
 
 
 def check_lengths(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
-    """A length for each row of a batch, and none longer than its row. Raises EinformerError E701."""
     for shape in shapes:
         if len(shape) < 2 or len(lengths) != shape[0] or not all(1 <= length <= shape[1] for length in lengths):
             message = f"`lengths` are {_show(list(lengths))}, and an input has the shape {shape}"

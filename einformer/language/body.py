@@ -44,10 +44,8 @@ def check_layer(
     return layer, body.findings, body.unused
 
 
+# A factor after `@` would be dropped as a note: a name with indices of the legend, or the name of a tensor.
 def find_dropped(statement: Equation | tree.Scalar, names: Container[str], legend: Legend) -> Iterator[Finding]:
-    """Returns a factor after `@`, which would be dropped as a note: a name with indices of the legend, or the name of a
-    tensor.
-    """
     factor = _FACTOR.match(statement.note)
     letters = re.findall(r"[^\W\d_]'*", (factor[2] or "") if factor else "")
     alone = factor is not None and factor[1] in names and factor[0] == statement.note
@@ -58,8 +56,8 @@ def find_dropped(statement: Equation | tree.Scalar, names: Container[str], legen
         yield Finding("E108", message, Span(source, start, start + 1), fix=fix)
 
 
+# A size, a scalar or a count is a function of numbers, without operators and sums; it may lack some of its indices.
 def check_formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
-    """A size, a scalar or a count is a function of numbers, without operators and sums; it may lack some of its indices."""
     if isinstance(e, Number) or (isinstance(e, Name) and e.name in legend.letters):
         return
     used = {x.letter for x in indices_in(e)}
@@ -91,8 +89,8 @@ def check_line(equation: Equation, defined: dict[str, Definition], legend: Legen
     return body.findings
 
 
+# The same index in two slots would read a diagonal, which nobody means.
 def find_repeated(slots: Iterable[Expression], legend: Legend) -> Iterator[Finding]:
-    """The same index in two slots would read a diagonal, which nobody means."""
     seen: set[str] = set()
     for index in open_groups(slots):
         if isinstance(index, Index):

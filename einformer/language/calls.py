@@ -55,12 +55,11 @@ def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: froz
 
 
 def slot_letters(left: Tensor | Name) -> tuple[str, ...]:
-    """The letters of a left side, groups opened."""
     return tuple([x.letter for x in open_groups(slots_of(left)) if isinstance(x, Index)])
 
 
+# An index `s''` runs over the axis `s`.
 def axis_of(letter: str) -> str:
-    """The letter of the axis that an index runs over: `s''` runs over `s`."""
     return letter.rstrip("'")
 
 
@@ -109,29 +108,26 @@ def _spell(letters: Iterable[str]) -> str:
 
 
 def cite_layer(layer: Layer) -> str:
-    """Where a layer is defined, and how."""
     return f"defined as `{PLAIN.signature(layer)}` ({layer.span})"
 
 
 def calls(layer: Layer) -> list[Apply]:
-    """Every application in the body of a layer, in the order of the text."""
     return [e for equation in equations(layer.body) for e in subexpressions(equation.right) if isinstance(e, Apply)]
 
 
+# A body calls its named instances, and the layers of the file by their own names.
 def callees(layer: Layer, layers: Mapping[str, Layer]) -> dict[str, Layer]:
-    """The layers that a body can call: its named instances, and the layers of the file by their own names."""
     named = {w.name: layers[w.layer] for w in layer.weights if w.kind == "instance" and w.layer in layers}
     return {**layers, **named}
 
 
 def called_layers(layer: Layer, layers: Mapping[str, Layer]) -> list[tuple[Apply, Layer]]:
-    """The calls in a body, each with the layer that is called."""
     callable_ = callees(layer, layers)
     return [(call, callable_[call.name]) for call in calls(layer) if call.name in callable_]
 
 
+# Layers with weights or buffers, and those that call one.
 def find_weighted(layers: Mapping[str, Layer]) -> frozenset[str]:
-    """The names of the layers that have weights or buffers, or call a layer that has."""
     called = {name: {call.name for call in calls(layer)} for name, layer in layers.items()}
     names = {name for name, layer in layers.items() if layer.weights}
     while more := {name for name in called.keys() - names if called[name] & names}:

@@ -169,8 +169,8 @@ def _merge_repeated(findings: Iterable[Finding]) -> list[Finding]:
     return list(first.values())
 
 
+# Callees come first.
 def with_library(spec: Spec, library: Spec) -> Spec:
-    """The spec with the layers of the library that it calls, directly or not, and does not define; callees come first."""
     letters = {axis.letter for axis in spec.axes}
     missing = {layer.name: layer for layer in library.layers}
     for layer in spec.layers:
@@ -192,7 +192,6 @@ def with_library(spec: Spec, library: Spec) -> Spec:
 
 
 def check_declarations(spec: Spec, legend: Legend) -> Iterator[Finding]:
-    """Names declared once, sizes that can come out whole, nothing that looks like something else."""
     wrong = list(_check_names(spec, legend))
     try:
         yield from wrong
@@ -274,7 +273,6 @@ def _check_scalar(scalar: Scalar, legend: Legend) -> Iterator[Finding]:
 
 
 def find_unused(spec: Spec) -> Iterator[Finding]:
-    """Axes and scalars that nothing in the file needs."""
     letters, names = set[str](), set[str]()
     for node in _list_nodes(spec):
         match node:

@@ -25,8 +25,8 @@ _RULES: tuple[Callable[[Axis], str], ...] = (
 )
 
 
+# Maps the letters of the axes of `other` to those of `one`, in order. What `one` lacks keeps a letter of its own.
 def same_axes(one: Spec, other: Spec) -> dict[str, str]:
-    """Maps the letters of the axes of `other` to those of `one`, in order. What `one` lacks keeps a letter of its own."""
     letters: dict[str, str] = {}
     for rule in _RULES:
         free = [axis for axis in one.axes if axis.letter not in letters.values()]
@@ -48,8 +48,8 @@ class Renaming(Printer):
         self.letters, self.time = letters, time
         self.seen: dict[str, dict[str, int]] = {}
 
+    # An index has as many primes as other indices over its axis stand before it.
     def letter(self, letter: str) -> str:
-        """The letter of an axis, with as many primes as other indices over it stand before."""
         axis = axis_of(letter)
         seen = {} if letter == self.time else self.seen.setdefault(axis, {})
         primes = 0 if letter == self.time else seen.setdefault(letter, len(seen) + (axis == self.time))
@@ -63,8 +63,8 @@ class Renaming(Printer):
         return number(whole(value))
 
 
+# `500000.0` equals `500000`.
 def whole(value: float) -> float:
-    """Writes a whole number without a point: `500000.0` equals `500000`."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
@@ -106,7 +106,6 @@ class Difference:
 
 
 def rows(part: LayerChanges) -> Iterator[str]:
-    """Yields each line with its sign, and a row of carets below its changes."""
     for change in part.changes:
         for sign, text, marks in zip("-+", (change.one, change.other), change.marks, strict=True):
             if text:
@@ -272,7 +271,6 @@ class Change:
 
 
 def changes(one: Sequence[TextLine], other: Sequence[TextLine]) -> Iterator[Change]:
-    """Yields the changes of lines in their order, without the lines that stayed."""
     for x, y in _align(one, other):
         if x and y and x.key != y.key:
             yield Change(x.text, y.text, _mark(x, y))
@@ -280,8 +278,8 @@ def changes(one: Sequence[TextLine], other: Sequence[TextLine]) -> Iterator[Chan
             yield Change(x.text if x else "", y.text if y else "")
 
 
+# The likeness is between 0 and 1.
 def likeness(one: Sequence[str], other: Sequence[str]) -> float:
-    """How much two sequences of words have in common, from 0 to 1."""
     return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 

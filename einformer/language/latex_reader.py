@@ -106,8 +106,8 @@ class Mark(NamedTuple):
         return self.kind in ("space", "newline") or (self.kind == "command" and self.command in SPACES)
 
 
+# The arguments of `\begin` are left out.
 def marks(text: str, start: int = 0) -> Iterator[Mark]:
-    """The marks of a text that begins at the character `start`. Arguments of `\\begin` are left out."""
     position = 0
     while match := MARK.match(text, position):
         mark = Mark(match.lastgroup or "", match.group(), start + position)
@@ -119,8 +119,8 @@ def marks(text: str, start: int = 0) -> Iterator[Mark]:
         yield mark
 
 
+# What stands in braces and in cases goes inside the mark that opens them.
 def nest(source: Source, marks: Sequence[Mark]) -> tuple[Mark, ...]:
-    """Puts what stands in braces and in cases inside the mark that opens them. Raises EinformerError E102."""
     opened: list[Mark] = []
     levels: list[list[Mark]] = [[]]
     for mark in marks:
@@ -141,8 +141,8 @@ def nest(source: Source, marks: Sequence[Mark]) -> tuple[Mark, ...]:
     return tuple(levels[0])
 
 
+# Returns the letters and digits of a script that is part of a name, primes last, or "" for any other script.
 def label(marks: Sequence[Mark]) -> str:
-    """The letters and digits of a script that is part of a name, primes last; empty for any other."""
     text, waiting = "", [*reversed(marks)]
     while waiting:
         mark = waiting.pop()
@@ -185,7 +185,6 @@ class MarkedLine:
 
 
 def read_row(source: Source, row: MarkedLine) -> LogicalLine:
-    """Returns the tokens of a row, its note and its comment."""
     start, end = (row.marks[0].start, row.marks[-1].end) if row.marks else (0, 1)
     if end - start > MAXIMUM_ROW:
         raise fail("E001", f"the row has {end - start:,} characters", Span(source, start, start + 1), fix="several rows")
@@ -228,8 +227,8 @@ class _RowReader:
         self.check_product("end")
         return self.remark()
 
+    # `return`, `weights`, `layer` … need no \textbf at the start of a row.
     def keyword(self) -> None:
-        r"""`return`, `weights`, `layer` … need no \textbf at the start of a row."""
         match = _KEYWORD.match(self.source.text, self.marks[0].start) if self.marks else None
         if match:
             self.emit("name", match.group(), match.start(), match.end())
@@ -238,9 +237,9 @@ class _RowReader:
 
     # ----------------------------------------------------------------------------------------------------- cursor
 
+    # `x^23` is x squared times 3, so only one digit may be read.
     @property
     def end(self) -> int:
-        """Where the marks end that are read now: `x^23` is x squared times 3."""
         return self.marks[-1].end
 
     def skip_to(self, end: int) -> None:
@@ -329,8 +328,8 @@ class _RowReader:
             case _:
                 raise tokens.stray(self.source, mark.start, mark.text[0])
 
+    # `12`, `0.1`, `1e-5`, and `2 \times 10^{-5}` is one number too; in a subscript, digits only.
     def number(self, mark: Mark) -> None:
-        r"""`12`, `0.1`, `1e-5`, and `2 \times 10^{-5}` is one number too; in a subscript, digits only."""
         match = (_DIGITS if self.slots else _NUMBER).match(self.source.text, mark.start, self.end)
         text, end = (match.group(), match.end()) if match else (mark.text, mark.end)
         power = _POWER_OF_TEN.match(self.source.text, end, self.end)
@@ -339,8 +338,8 @@ class _RowReader:
         self.add(tokens.number_token(text, Span(self.source, mark.start, end), ""))
         self.skip_to(end)
 
+    # A letter is a name of its own: `ED` is E D. Longer names stand in \mathrm.
     def letter(self, mark: Mark) -> None:
-        r"""A letter is a name of its own: `ED` is E D. Longer names stand in \mathrm."""
         match = _RUN.match(self.source.text, mark.start)
         run = match.group() if match and not self.slots else mark.text
         first = self.at == 1 or self.marks[self.at - 2].kind != "letter"
@@ -352,7 +351,6 @@ class _RowReader:
         self.name(self.source.text[mark.start : end], mark.start, end)
 
     def command(self, mark: Mark) -> None:
-        """A letter, a function, a word, a sign, a font, a fraction, a root, a fence, a space."""
         name = mark.command
         if name in LETTERS or name in NAMED:
             self.name(LETTERS.get(name) or NAMED[name], mark.start, mark.end)
@@ -380,8 +378,8 @@ class _RowReader:
             fix = "`\\mathrm{name}` for a name of several letters"
             raise fail("E101", f"`{mark.text}` is not a command of the language", self.place(mark), fix=fix)
 
+    # `&` aligns and `$` sets off; neither means anything.
     def sign(self, mark: Mark) -> None:
-        """A sign of the grammar. `&` aligns and `$` sets off, and neither means anything."""
         match mark.text:
             case "{":
                 self.group(mark)
@@ -398,8 +396,8 @@ class _RowReader:
             case text:
                 self.put(text.translate(SYNONYMS), mark)
 
+    # `{…}` is invisible; `{x}_d` is `x_d`.
     def group(self, mark: Mark) -> None:
-        """`{…}` is invisible; `{x}_d` is `x_d`."""
         assert mark.close is not None
         before, script = self.at, self.script()
         self.at = before
@@ -440,8 +438,8 @@ class _RowReader:
             raise fail("E101", f"`{name}` in a subscript is not one letter", span, fix=fix)
         self.add(tokens.name_token(name, span))
 
+    # Returns the number of primes; the superscript before the subscript, the subscript, the superscript after it.
     def scripts(self) -> tuple[int, list[tuple[Mark, Argument] | None]]:
-        """Primes, and with their signs the superscript before the subscript, the subscript, the superscript after it."""
         primes, scripts = 0, list[tuple[Mark, Argument] | None]([None, None, None])
         while mark := self.script():
             sign = mark.text.translate(SYNONYMS)
@@ -459,8 +457,8 @@ class _RowReader:
                 scripts[place] = mark, part
         return primes, scripts
 
+    # In a head a bare subscript is a run of letters, `W_dd'`, as in plain text.
     def letters(self, mark: Mark) -> Argument:
-        """In a head a bare subscript is a run of letters, `W_dd'`, as in plain text."""
         start = self.at
         while self.at < len(self.marks) and (self.marks[self.at].kind == "letter" or self.marks[self.at].text == "'"):
             self.at += 1
@@ -472,8 +470,8 @@ class _RowReader:
         self.put("{", mark)
         self.items(part, "}")
 
+    # `\mathrm{Sm}` is a name of several letters; `\textbf{causal in}` is two.
     def font(self, mark: Mark) -> None:
-        r"""`\mathrm{Sm}` is a name of several letters; `\textbf{causal in}` is two."""
         part = self.argument(mark)
         end = self.marks[self.at - 1].end
         runs = itertools.groupby(part.marks, lambda inner: mark.command in TEXTS and inner.kind == "space")
@@ -497,8 +495,8 @@ class _RowReader:
         self.items(over, OVER)
         self.items(under, "}")
 
+    # `\left` and `\right` stretch the bracket that follows; between `\left|` and `\right|` is `abs(…)`.
     def stretched(self, mark: Mark) -> None:
-        r"""`\left` and `\right` stretch the bracket that follows; between `\left|` and `\right|` is `abs(…)`."""
         following = self.marks[self.at] if self.at < len(self.marks) else mark
         if following.text == "|":
             self.at += 1
@@ -517,8 +515,8 @@ class _RowReader:
         self.word(name, mark.start, mark.end)
         self.put("(", mark)
 
+    # `\cdot` stands between two factors, which multiply without it too.
     def product(self, mark: Mark) -> None:
-        r"""`\cdot` stands between two factors, which multiply without it too."""
         if not self.tokens or self.tokens[-1].kind not in ("name", "number", ")", "}", CLOSE):
             self.unexpected(mark, "a factor on either side")
         self.times = mark
@@ -529,7 +527,6 @@ class _RowReader:
         self.times = None
 
     def cases(self, begin: Mark) -> None:
-        r"""`\begin{cases} a & c \\ b & \text{otherwise} \end{cases}`."""
         assert begin.close is not None
         cells = [
             row.split("&")
@@ -556,7 +553,6 @@ class _RowReader:
         return self.words(rest[1:stop]), self.words(rest[stop:])
 
     def words(self, marks: tuple[Mark, ...]) -> str:
-        r"""Returns the words of \text{…} and the signs between them, or plain words."""
         text, end = "", marks[-1].end if marks else 0
         self.marks, self.at = marks, 0
         while self.at < len(self.marks):
@@ -580,8 +576,8 @@ class _RowReader:
 # ------------------------------------------------------------------------------- brackets and equal signs, once they are tokens
 
 
+# `=` in brackets compares, and so does a second one; in `weights` each gives a default.
 def equalities(found: list[Token]) -> Iterator[Token]:
-    """`=` in brackets compares, and so does a second one; in `weights` each gives a default."""
     keyword = found[0].text if found else ""
     defined = keyword == "return"
     depth = 0
@@ -598,7 +594,6 @@ _BEGINS = re.compile(r"\s*(?:\\begin|\\\[|\$\$)")
 
 
 def read_lines(source: Source) -> tuple[list[LogicalLine], list[Finding]]:
-    """Returns the lines of a LaTeX text that are not empty, and the errors of the others."""
     tokens.check_size(source)
     rows = _Rows(source)
     start = 0
@@ -626,8 +621,8 @@ class _Rows:
     def is_open(self) -> bool:
         return bool(self.opened) or self.cases > 0
 
+    # Outside environments, a line without commands is plain; in one, and where one begins, tabs do not indent.
     def line(self, start: int, text: str) -> None:
-        """Outside environments, a line without commands is plain; in one, and where one begins, tabs do not indent."""
         if not self.is_open and not is_latex(text):
             code, sign, rest = text.partition("#")
             plain = code.replace("%", "#", 1) + sign + rest
@@ -645,7 +640,6 @@ class _Rows:
             self.read_rows()
 
     def read(self, line: Callable[[], LogicalLine]) -> None:
-        """Another line; one that is wrong becomes a finding."""
         try:
             self.lines.append(line())
         except EinformerError as error:
@@ -706,8 +700,8 @@ class _Rows:
             return opening.kind == "begin" and opening.command == mark.command
         return opening.text == ("\\[" if mark.text == "\\]" else "$$")
 
+    # A comment belongs to the row before it on its line; alone on a line it is a row of its own.
     def comment(self, text: str) -> None:
-        """A comment belongs to the row before it on its line; alone on a line it is a row of its own."""
         if self.opened and not self.row.marks and not self.ended:
             self.rows.append(MarkedLine(self.row.indent, comment=text))
         else:
@@ -715,7 +709,6 @@ class _Rows:
             row.comment = " ".join(filter(None, (row.comment, text)))
 
     def indents(self, mark: Mark) -> bool:
-        """Returns whether the mark is indentation: a space outside environments."""
         if mark.kind == "space":
             self.row.indent += 0 if self.opened else len(mark.text)
         elif mark.text in ("\\quad", "\\qquad"):

@@ -96,15 +96,14 @@ def parse_scalars(source: Source, spec: Spec) -> tuple[Spec, tuple[Finding, ...]
     return replace(spec, scalars=tuple(scalars.values())), tuple(parser.findings)
 
 
+# A bare name that is the letter of an axis, or primed, is an index (R11).
 def resolve(e: Expression, letters: set[str]) -> Expression:
-    """e in which a bare name that is the letter of an axis, or primed, is an index (R11)."""
     if isinstance(e, Name) and (e.name.endswith("'") or e.name in letters):
         return Index(e.name, span=e.span)
     return rebuild(e, lambda child: resolve(child, letters))
 
 
 def resolve_layer(layer: Layer, letters: set[str]) -> Layer:
-    """`resolve` in every equation of a layer."""
     return map_expressions(layer, lambda e: resolve(e, letters))
 
 
@@ -131,7 +130,6 @@ class Formulas:
         self.tokens = (*line.tokens, Token("end", "the end of the line", Span(self.source, end, end + 1)))
 
     def peek(self) -> Token:
-        """The token that comes next; behind the last one, the end of the line."""
         return self.tokens[self.at]
 
     def next(self) -> Token:
@@ -153,8 +151,8 @@ class Formulas:
         self.at += accepted
         return accepted
 
+    # `what` describes the token in other words.
     def expect(self, kind: str, what: str = "") -> Token:
-        """Returns the next token, which must be of this kind. `what` describes it in other words."""
         if self.peek().kind != kind:
             self.refuse(what or f"`{kind}`")
         return self.next()
@@ -164,8 +162,8 @@ class Formulas:
             self.refuse(f"`{word}`")
         return self.next()
 
+    # The message quotes the text: tokens of LaTeX and of a subscript may look different.
     def refuse(self, what: str) -> NoReturn:
-        """Refuses the next token, in the words of the text: tokens of LaTeX and of a subscript may look different."""
         token, there = self.peek(), self.peek().span.text
         if token.kind == CLOSE and there != "}":
             text_found = "the end of the subscript"
@@ -183,14 +181,14 @@ class Formulas:
             return token.text not in WORDS
         return token.kind in ("number", "(", "{", FRACTION, BRANCHES)
 
+    # R13 bounds the levels, with those of loops, so that no text exhausts the stack.
     def deepen(self) -> None:
-        """Goes one level down. R13 bounds the levels, with those of loops, so that no text exhausts the stack."""
         self.depth += 1
         if self.depth - 1 > min(MAXIMUM_DEPTH, MAXIMUM_HEIGHT - self.loops):
             raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", self.peek().span, fix="names for its parts")
 
+    # R13 bounds the height of a whole formula too: `a or b or …` nests without a bracket.
     def bound_height(self, e: Expression) -> Expression:
-        """R13 bounds the height of a whole formula too: `a or b or …` nests without a bracket."""
         if not self.depth and len(self.tokens) > MAXIMUM_DEPTH and height(e) > MAXIMUM_DEPTH:  # a level costs a token
             raise fail("E002", f"the formula nests more than {MAXIMUM_DEPTH} deep", e.span, fix="names for its parts")
         return e
@@ -220,8 +218,8 @@ class Formulas:
             left = Apply(word, (), (left, self.expression(rank)), span=self.since(start))
         return self.bound_height(left)
 
+    # The rank says how tightly the next word holds two conditions together; it is 0 where there is no such word.
     def rank(self) -> int:
-        """How tightly the word holds that stands between two conditions here; 0 where none does."""
         return _RANKS.get(self.peek().text, 0) if self.word("or") or self.word("and") else 0
 
     def comparisons(self, left: Expression) -> Expression:
@@ -268,8 +266,8 @@ class Formulas:
         numerator = Product(tuple(factors), span=self.since(start)) if wrapped else self.product(factors, start)
         return Quotient(numerator, self.divisor("division"), span=self.since(start))
 
+    # One factor alone is itself.
     def product(self, factors: list[Expression], start: Token) -> Expression:
-        """The product of factors, the first of which began at `start`; one alone is itself."""
         return factors[0] if len(factors) == 1 else Product(tuple(factors), span=self.since(start))
 
     def divisor(self, of: str) -> Expression:
@@ -384,10 +382,8 @@ class Formulas:
             arguments.append(self.rest(name, indices))
         return Apply(name.text, indices, tuple(arguments), span=self.since(name))
 
+    # In print `\sum` of one argument takes the rest of its product, where `sum(…)` is a call (R11).
     def is_sign(self, name: Token) -> bool:
-        r"""Returns whether this is `\sum` of one argument. In print it takes the rest of its product, where `sum(…)` is a
-        call (R11).
-        """
         return self.source.text.startswith("\\sum", name.span.start) and not self.is_list()
 
     def is_list(self) -> bool:
@@ -398,8 +394,8 @@ class Formulas:
                 return token.kind == ","
         return False
 
+    # An operator takes the next factor, `sum` the rest of the product (R11).
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
-        """The argument of an operator without parentheses: the next factor; of `sum` the rest of the product (R11)."""
         if not self.starts_factor() and name.text not in NAMES:
             self.callables.discard(name.text)
             fix = "another letter for the one or the other, or the argument of the layer"
@@ -417,8 +413,8 @@ class Formulas:
             raise fail("E104", message, self.peek().span, fix=f"parentheses around the argument of `{name.text}`")
         return argument
 
+    # `sum_d (a) b`: in print the sum takes b, as a call it does not.
     def check_sum(self, name: Token, indices: tuple[Index, ...]) -> None:
-        """`sum_d (a) b`: in print the sum takes b, as a call it does not."""
         if name.text == "sum" and self.starts_factor():
             message = "a factor after the parentheses of `sum` has two readings"
             raise fail("E104", message, self.peek().span, fix="`(sum_… (…)) …` or `sum_… ((…) …)`")
@@ -481,7 +477,6 @@ class Formulas:
         return members[0] if len(members) == 1 else Group(tuple(members), span=self.since(start))
 
     def is_group(self) -> bool:
-        """Returns whether the parentheses just opened hold only letters and parentheses."""
         depth, position = 0, self.at
         while depth or self.line.tokens[position].kind != ")":
             token = self.line.tokens[position]
@@ -494,7 +489,6 @@ class Formulas:
     # --------------------------------------------------------------------------------------------------- numbers
 
     def number(self) -> Number:
-        """NUMBER"""
         token = self.expect("number")
         value: int | float = float(token.text) if any(mark in token.text for mark in ".eE") else int(token.text)
         return Number(value, span=token.span)
@@ -506,8 +500,8 @@ class Formulas:
         return Number(-number.value if negative else number.value, span=self.since(start))
 
 
+# `s' <= s` is the opposite of `s' > s`, and of `s < s'`.
 def are_opposite(one: Expression, other: Expression) -> bool:
-    """`s' <= s` and `s' > s`, or `s < s'`: two comparisons of the same."""
     if not (isinstance(one, Apply) and isinstance(other, Apply) and {one.name, other.name} <= OPPOSITE.keys()):
         return False
     against, sides = OPPOSITE[other.name], other.arguments
@@ -527,7 +521,6 @@ def _conjoin(left: Expression, right: Expression) -> Expression:
 
 
 def join_spans(first: Span, last: Span) -> Span:
-    """From the start of one place to the end of another."""
     return Span(first.source, first.start, last.end)
 
 
@@ -893,10 +886,8 @@ def _place(e: Expression, span: Span) -> Expression:
 # --------------------------------------------------------------------------------------------------- lines that belong together
 
 
+# Returns the title and the comment after it, the lines, each with the comments above it, and the comments at the end.
 def attach_remarks(lines: list[LogicalLine]) -> tuple[list[str], list[LogicalLine], tuple[str, ...]]:
-    """Returns the title and the comment after it, the other lines, each with the comments above it, and the comments at
-    the end.
-    """
     first = next((number for number, line in enumerate(lines) if line.tokens), len(lines))
     rest: list[LogicalLine] = []
     above: list[str] = []
@@ -909,8 +900,8 @@ def attach_remarks(lines: list[LogicalLine]) -> tuple[list[str], list[LogicalLin
     return [line.comment for line in lines[:first]] or [""], rest, tuple(above)
 
 
+# Remarks beside or above a heading belong to the first line below it.
 def attach_head(head: LogicalLine, body: list[LogicalLine]) -> list[LogicalLine]:
-    """Returns the lines below a heading. Remarks beside or above it belong to the first of them."""
     return [replace(body[0], above=_remarks_of(head) + body[0].above), *body[1:]] if body else []
 
 
@@ -919,7 +910,6 @@ def _remarks_of(line: LogicalLine) -> tuple[str, ...]:
 
 
 def split_blocks(lines: list[LogicalLine]) -> Iterator[tuple[LogicalLine, list[LogicalLine]]]:
-    """Each line with those indented deeper that follow it."""
     number = 0
     while number < len(lines):
         end = number + 1
@@ -930,7 +920,6 @@ def split_blocks(lines: list[LogicalLine]) -> Iterator[tuple[LogicalLine, list[L
 
 
 def find_callables(lines: list[LogicalLine]) -> Iterator[str]:
-    """Names of layers and of their instances, found before anything is parsed."""
     for line in lines:
         texts = [token.text for token in line.tokens]
         if texts[:1] in (["layer"], ["model"]):

@@ -58,9 +58,9 @@ class Primitive:
     fence: tuple[str, str] = ("", "")
     reads: tuple[str, ...] = ()
 
+    # Where zero maps to zero, zeros pass (R10).
     @property
     def zero(self) -> bool:
-        """Returns whether it maps zero to zero, so that zeros pass (R10)."""
         return self.at_zero == 0
 
     @property
@@ -174,11 +174,10 @@ NUMERIC = {  # the functions of plain numbers
 }
 
 
+# The name has a subscript if `with_indices`.
 def primitive(name: str, with_indices: bool) -> Primitive | None:
-    """Returns the row of `name`, used with or without a subscript, or None."""
     return PRIMITIVES.get((name, with_indices))
 
 
 def row_of(name: str, with_indices: bool) -> Primitive:
-    """The row of a primitive that a checked text uses."""
     return PRIMITIVES[name, with_indices]

@@ -62,7 +62,6 @@ _LEVELS = {Sum: Level.SUM, Product: Level.TERM, Quotient: Level.TERM, Power: Lev
 
 
 def level(e: Expression) -> Level:
-    """The rule of the grammar whose text e is."""
     if isinstance(e, Number):
         return Level.TERM if math.copysign(1, e.value) < 0 else Level.ATOM
     if isinstance(e, Apply):
@@ -70,8 +69,8 @@ def level(e: Expression) -> Level:
     return _LEVELS.get(type(e), Level.ATOM)
 
 
+# `a < b <= c` is `a < b and b <= c`.
 def links(e: Expression) -> list[Apply]:
-    """Returns the comparisons of a chain: `a < b <= c` is `a < b and b <= c`. Empty for other expressions."""
     comparisons: list[Apply] = []
     while isinstance(e, Apply) and (e.name == "and" or e.name in COMPARISONS):
         link = e.arguments[1] if e.name == "and" else e
@@ -86,30 +85,30 @@ def links(e: Expression) -> list[Apply]:
     return []
 
 
+# `-1 2` is not `-2`.
 def is_minus(factors: tuple[Expression, ...]) -> bool:
-    """Returns whether the first factor is the -1 of a minus sign. `-1 2` is not `-2`."""
     first, second = factors[0], factors[1:2]
     minus = isinstance(first, Number) and type(first.value) is int and first.value == -1
     return minus and bool(second) and not isinstance(second[0], Number)
 
 
+# A sign would negate the remainder (R11).
 def is_dividend(e: Expression) -> TypeGuard[Product]:
-    """Returns whether e is a product that `mod` divides without parentheses. A sign would negate the remainder (R11)."""
     return isinstance(e, Product) and not (isinstance(e.factors[0], Number) and level(e.factors[0]) is Level.TERM)
 
 
+# Σ takes all factors that follow (R11).
 def needs_end(e: Expression) -> bool:
-    """Returns whether e must end its product. Σ takes all factors that follow (R11)."""
     return isinstance(e, Apply) and e.name == "sum"
 
 
+# A letter would join the tensor or the number before it.
 def is_apart(slots: Sequence[Expression]) -> bool:
-    """Returns whether there is space between slots: a letter would join the tensor or the number before it."""
     return any(isinstance(slot, Tensor | Number) for slot in slots)
 
 
+# A power directly after e would have two readings (R11).
 def takes_no_power(e: Expression) -> bool:
-    """Returns whether a power directly after e would have two readings (R11)."""
     return isinstance(e, Apply) and bool(e.indices) and e.name in _OPERATORS
 
 
@@ -148,8 +147,8 @@ class Printer:
     def remark(self, comment: str) -> str:
         return f"# {comment}"
 
+    # A number reads again as the same: `12`, `0.1`, `1e-5`, `-inf`.
     def number(self, value: float) -> str:
-        """A number that reads again as the same: `12`, `0.1`, `1e-5`, `-inf`."""
         return number(value)
 
     def symbol(self, name: str) -> str:
@@ -161,14 +160,14 @@ class Printer:
     def tensor(self, name: str, slots: Sequence[Expression]) -> str:
         return name + self.subscript(slots)
 
+    # `_bsea` of letters; else in braces, apart where a letter would join the one before it: `_{x_bs d}`.
     def subscript(self, slots: Sequence[Expression]) -> str:
-        """`_bsea` of letters; else in braces, apart where a letter would join the one before it: `_{x_bs d}`."""
         if all(isinstance(slot, Index) for slot in slots):
             return "_" * bool(slots) + "".join(map(self.slot, slots))
         return f"_{{{(' ' * is_apart(slots)).join(map(self.slot, slots))}}}"
 
+    # `Sm_s'`, but `mean_{egj}`: several letters under an operator stand in braces.
     def operator(self, name: str, indices: Sequence[Index]) -> str:
-        """`Sm_s'`, but `mean_{egj}`: several letters under an operator stand in braces."""
         return name + (f"_{{{abut(map(self.member, indices))}}}" if len(indices) > 1 else self.subscript(indices))
 
     def enclose(self, text: str) -> str:
@@ -250,8 +249,8 @@ class Printer:
             case _:
                 assert_never(e)
 
+    # A single factor is a numerator in parentheses.
     def product(self, factors: tuple[Expression, ...]) -> str:
-        """Factors side by side, with a sign only in front; a single factor is one in parentheses (a numerator)."""
         if len(factors) == 1:
             return self.enclose(self.text(factors[0]))
         sign, factors = (self.sign("-"), factors[1:]) if is_minus(factors) else ("", factors)
@@ -263,7 +262,6 @@ class Printer:
         return sign + self.multiply([*first, *middle, end])
 
     def apply(self, e: Apply) -> str:
-        """A chain of comparisons, a word between conditions, or a name before its arguments."""
         if chain := links(e):
             first = self.expression(chain[0].arguments[0], Level.SUM)
             others = (f" {self.sign(link.name)} {self.expression(link.arguments[1], Level.SUM)}" for link in chain)
@@ -318,13 +316,12 @@ class Printer:
         name, formals = self.symbol(layer.name) + self.subscript(layer.indices), self.comma.join(map(self.left, layer.formals))
         return f"{name}{self.enclose_arguments(formals)} {self.sign('->')} {self.left(layer.output)}"
 
+    # `model Decoder(x_bs) -> y_bsv causal in s:`, where `called` says how the layer is called.
     def head(self, layer: Layer, called: str) -> PrintedLine:
-        """`model Decoder(x_bs) -> y_bsv causal in s:`, where `called` says how the layer is called."""
         time = f"{self.blank}{self.keyword('causal in')}{self.letter(layer.time.letter)}" if layer.time else ""
         return PrintedLine(0, f"{self.keyword(layer.kind)}{called}{time}{self.sign(':')}", layer.note, layer.comment)
 
     def axis(self, axis: Axis) -> str:
-        """`e: H = D / A`."""
         default = f" {self.sign('=')} {self.flat.expression(axis.default, Level.SUM)}" if axis.default is not None else ""
         bound = f" {self.sign('<=')} {self.flat.expression(axis.bound, Level.SUM)}" if axis.bound is not None else ""
         size = self.flat.expression(axis.size, Level.SUM)
@@ -368,8 +365,8 @@ class Printer:
         for statement in layer.body:
             yield from self.statement(statement, 1)
 
+    # Weights of one kind stand on one line, as many as fit, with comments only above and at the end.
     def rows(self, weights: tuple[Weight, ...]) -> Iterator[list[Weight]]:
-        """The weights of one line after the other: of one kind, as many as fit, with comments only above and at the end."""
         row: list[Weight] = []
         for weight in weights:
             if row and (_kind(row[-1]) != _kind(weight) or row[-1].comment or weight.above or not self.fits(row, weight)):
@@ -390,20 +387,19 @@ class Printer:
         return (PrintedLine(indent, self.remark(comment)) for comment in comments)
 
 
+# A number reads again as the same: `12`, `0.1`, `1e-5`, `-inf`.
 def number(value: float) -> str:
-    """A number that reads again as the same: `12`, `0.1`, `1e-5`, `-inf`."""
     mantissa, e, exponent = str(value).partition("e")
     return f"{mantissa}e{int(exponent)}" if e else mantissa
 
 
 def join_terms(terms: Iterable[str], minus: str = "-", plus: str = "+") -> str:
-    """Terms with their signs between them."""
     first, *others = terms
     return first + "".join(f" {minus} {term[len(minus) :]}" if term.startswith(minus) else f" {plus} {term}" for term in others)
 
 
+# A command of LaTeX stands apart from a letter that would lengthen it.
 def abut(parts: Iterable[str]) -> str:
-    r"""Letters side by side, with a space after a command of LaTeX that the next letter would lengthen."""
     text = ""
     for part in parts:
         text += " " * bool(part[:1].isalpha() and _COMMAND.search(text)) + part
@@ -440,7 +436,6 @@ def show(node: Declaration | Expression) -> str:
 
 
 def alone(equation: Equation | Scalar) -> str:
-    """Prints an equation or a scalar without its remarks."""
     return PLAIN.declaration(equation).text
 
 
@@ -511,13 +506,11 @@ class Display(Printer):
     # --------------------------------------------------------------------------------------------------------- formulas
 
     def expression(self, e: Expression, least: Level = Level.OR) -> str:
-        """Prints e. A fraction is a factor as it stands."""
         if isinstance(e, Quotient) and least is Level.FACTOR and not self.inline:
             return self.divide(e.numerator, e)
         return super().expression(e, least)
 
     def quotient(self, e: Quotient) -> str:
-        """Prints a fraction, with the sign of its numerator in front."""
         if self.inline:
             return super().quotient(e)
         match e.numerator:
@@ -540,13 +533,12 @@ class Display(Printer):
             text = self.enclose(text)
         return self.raised(base, text, self.flat.expression(exponent))
 
+    # ¬ is read with what stands next to it: `¬(s = e)`, where `not s == e` is plain.
     def deny(self, condition: Expression) -> str:
-        """Prints the operand of ¬, which is read with what stands next to it: `¬(s = e)`, where `not s == e` is plain."""
         alone = level(condition) in (Level.NOT, Level.FACTOR, Level.ATOM)
         return self.text(condition) if alone else self.enclose(self.text(condition))
 
     def application(self, e: Apply) -> str:
-        """Prints fences around an argument, a root, Σ before the rest of its product, or a name before its arguments."""
         match e.name, e.indices, e.arguments:
             case (_, (), (argument,)) if e.name in FENCED:
                 return self.fence(e.name, self.expression(argument))
@@ -557,23 +549,22 @@ class Display(Printer):
             case _:
                 return self.call(self.operator(e.name, e.indices), e.arguments)
 
+    # LaTeX takes one call less than plain text: a formula in loops may be 150 deep (R13).
     def call(self, head: str, arguments: Sequence[Expression]) -> str:
-        """Prints a call in one call less than plain text: a formula in loops may be 150 deep (R13)."""
         return head + self.enclose_arguments(self.comma.join(map(self.expression, arguments)))
 
     def summand(self, e: Expression) -> str:
-        """Prints the terms under Σ: the rest of the product."""
         text, whole = self.text(e), isinstance(e, Product) or (isinstance(e, Quotient) and not self.inline)
         if text.startswith(self.sign("-")) or not (whole or level(e) >= Level.FACTOR):
             return self.enclose(text)
         return self.close(text)
 
+    # `where` becomes cases. A condition is in parentheses if `=` compares.
     def right(self, e: Expression) -> str:
-        """Prints a right side: `where` as cases, a condition in parentheses if `=` compares."""
         return self.branches(list(self.cases(e))) if _is_where(e) else self.expression(e, Level.SUM)
 
+    # The last value has no condition.
     def cases(self, e: Apply) -> Iterator[tuple[str, str]]:
-        """Yields values with their conditions. The last has none."""
         condition, value, other = e.arguments
         yield self.expression(value), self.flat.expression(condition)
         if _is_where(other):
@@ -594,7 +585,6 @@ class Display(Printer):
         return self.align((line.indent, self.cells(line)) for line in lines)
 
     def cells(self, line: PrintedLine) -> list[str]:
-        """Returns the cells of a line. Notes stand in a column of their own."""
         cells = [part for part in (line.text, self.remarks_beside(line.note, "")) if part]
         return [*cells[:-1], self.separate(*cells[-1:], self.remarks_beside("", line.comment))]
 
@@ -611,7 +601,6 @@ class Display(Printer):
         yield from self.remarks(spec.below, 0)
 
     def entries(self, entries: Iterable[Axis | Scalar]) -> str:
-        """Prints the lines of a legend. Remarks stand in a column of their own."""
         lines = self.legend(entries, 0)
         return self.align((0, list(filter(None, (line.text, self.remarks_beside(line.note, line.comment))))) for line in lines)
 

@@ -41,8 +41,8 @@ class Scope:
 
     # ------------------------------------------------------------------------------------------------------- free
 
+    # Free indices are those that nothing inside e consumes, in the order of the text.
     def free(self, e: Expression) -> Letters:
-        """The indices in e that nothing inside e consumes, in the order of the text."""
         cached = self._free.get(id(e))
         if cached is None:
             cached = self._free[id(e)] = (e, self._free_of(e))  # e is kept, so that its id stays its own
@@ -63,17 +63,15 @@ class Scope:
                 return {i: None for child in children(e) for i in self.free(child)}
 
     def binding(self, e: Apply) -> Binding | None:
-        """How e binds, if it calls a layer."""
         layer = self.layers.get(e.name)
         return bind_call(layer, e, [self.free(argument) for argument in e.arguments], self.loops) if layer else None
 
     def reduces(self, e: Apply) -> bool:
-        """Returns whether e consumes the indices of its subscript."""
         row = primitive(e.name, bool(e.indices))
         return row is not None and row.kind == "reducing"
 
+    # Returns the indices that e binds in each argument.
     def bound(self, e: Apply) -> tuple[Wanted, ...]:
-        """For each argument of e, the indices that e binds in it."""
         binding = self.binding(e)
         if binding is not None:
             return binding.bound
@@ -94,14 +92,14 @@ class Scope:
             self.findings += error.findings
             return equation
 
+    # Other errors of the line may follow from the first letter.
     def report_missing(self, equation: Equation, letters: list[str]) -> None:
-        """Reports the first letter of the left side that the right side lacks. Other errors of the line may follow from it."""
         message = f"the left side has {', '.join(f'`{letter}`' for letter in letters)}, the right side never mentions that"
         side = equation.right if equation.relation == "return" else equation.left
         self.report("E302", message, side, f"`{letters[0]}` on the right, or a left side without it", letters[0])
 
+    # Implicit sums are written out where the indices `wanted` are wanted around e.
     def elaborate(self, e: Expression, wanted: Wanted) -> Expression:
-        """e with its implicit sums written out, where the indices `wanted` are wanted around it."""
         match e:
             case Product() | Quotient():
                 return self.elaborate_product(e, wanted)
@@ -161,13 +159,12 @@ class Scope:
         return replace(e, arguments=tuple(self.elaborate(argument, wanted | bound) for argument, bound in pairs))
 
     def find_product(self, e: Expression) -> tuple[Product | Quotient, Wanted] | None:
-        """Elaborates the product directly inside an operator, with the indices that the operator binds."""
         if isinstance(e, Apply) and self.reduces(e) and isinstance(e.arguments[-1], Product | Quotient):
             return e.arguments[-1], self.bound(e)[-1]
         return None
 
+    # The argument has the indices, and those that the operator keeps are wanted.
     def check_operator(self, e: Apply, wanted: Wanted) -> None:
-        """Elaborates a primitive with indices: its argument has them, and the indices that it keeps are wanted."""
         free = self.free(e.arguments[-1])
         for index in e.indices:
             if index.letter not in free:
@@ -186,8 +183,8 @@ class Scope:
 
     # ------------------------------------------------------------------------------------------------ one reading
 
+    # Two readings: an index that joins the factors could as well be summed inside one of them.
     def check_reading(self, e: Product | Quotient, wanted: Wanted, inside: Wanted) -> None:
-        """Refuse a product when an index that joins its factors could as well be summed inside one of them."""
         factors = factors_of(e)
         for factor in factors:
             others = [f for f in factors if f is not factor]
@@ -199,7 +196,6 @@ class Scope:
                 return
 
     def is_ambiguous(self, letter: str, factor: Expression, others: list[Expression], wanted: Wanted, inside: Wanted) -> bool:
-        """Returns whether `letter` could be summed inside the factor or outside it."""
         if not self.pairs(letter, factor):
             return False
         having = [f for f in others if letter in self.free(f)]
@@ -207,7 +203,6 @@ class Scope:
         return bool(having) and complete and self.is_silent(letter, factor, inside)
 
     def pairs(self, letter: str, e: Expression) -> bool:
-        """Returns whether `letter` could be summed wholly inside e."""
         if not children(e) or isinstance(e, Tensor) or letter not in self.free(e):
             return False
         if isinstance(e, Product | Quotient):
@@ -215,8 +210,8 @@ class Scope:
             return len(having) > 1 or self.pairs(letter, having[0])
         return all(self.pairs(letter, child) for child, _ in self.list_carrying(letter, e))
 
+    # A silent product inside e, at which `letter` would be summed, sums nothing as it stands.
     def is_silent(self, letter: str, e: Expression, wanted: Wanted, bound: Wanted = frozenset()) -> bool:
-        """Returns whether a product inside e, at which `letter` would be summed, sums nothing as it stands."""
         if isinstance(e, Product | Quotient):
             summed = frozenset(self.find_summed(e, wanted | bound)) | bound
             having = [f for f in factors_of(e) if letter in self.free(f)]
@@ -226,13 +221,12 @@ class Scope:
         return any(self.is_silent(letter, child, wanted | bound) for child, bound in self.list_carrying(letter, e))
 
     def list_carrying(self, letter: str, e: Expression) -> list[tuple[Expression, Wanted]]:
-        """The children of e that have `letter` free, where e does not bind it, and what e binds in each."""
         bound = self.bound(e) if isinstance(e, Apply) else (frozenset[str](),) * len(children(e))
         pairs = zip(children(e), bound, strict=True)
         return [(child, bound) for child, bound in pairs if letter in self.free(child) and letter not in bound]
 
+    # An axis is reported once: one slip leaves two indices alone, `s` and `s'`.
     def report(self, code: str, message: str, place: Expression, fix: str, letter: str) -> None:
-        """A finding about an index, and nothing more about its axis: one slip leaves two indices alone, `s` and `s'`."""
         axis = axis_of(letter)
         if axis not in self._told:
             self._told.add(axis)
@@ -240,8 +234,8 @@ class Scope:
             self.findings.append(Finding(code, message, place.span, facts, fix))
 
 
+# A denominator is a factor of its product.
 def factors_of(e: Product | Quotient) -> tuple[Expression, ...]:
-    """The factors of a product; a denominator is one of them."""
     if isinstance(e, Product):
         return e.factors
     return (e.numerator.factors if isinstance(e.numerator, Product) else (e.numerator,)) + (e.denominator,)
@@ -250,8 +244,8 @@ def factors_of(e: Product | Quotient) -> tuple[Expression, ...]:
 Line = Callable[[Tensor], Equation | None]  # that defines a tensor which is read once
 
 
+# These terms, of this line and of earlier ones, change nothing for an operator around them.
 def find_unfelt(e: Expression, scope: Scope, line: Line) -> Iterator[Finding]:
-    """Yields the terms of an elaborated expression, and of earlier lines, that an operator around them cannot feel."""
     for x in subexpressions(e):
         row = primitive(x.name, True) if isinstance(x, Apply) and x.indices else None
         if isinstance(x, Apply) and row is not None and row.ignores_shifts and scope.binding(x) is None:

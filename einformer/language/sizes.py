@@ -39,12 +39,10 @@ class Legend:
 
     @classmethod
     def of(cls, spec: tree.Spec, values: Mapping[str, Value] | None = None, origins: Mapping[str, str] | None = None) -> Legend:
-        """The legend of a spec; `values` by size letter or scalar name, `origins` say where each came from."""
         axes = {axis.letter: axis for axis in spec.axes}
         return cls(axes, {scalar.name: scalar for scalar in spec.scalars}, values or {}, origins or {})
 
     def axis(self, letter: str) -> Axis | None:
-        """The axis that an index, primed or not, runs over."""
         return self.axes.get(axis_of(letter))
 
     def axis_of_size(self, name: str) -> Axis | None:
@@ -56,15 +54,13 @@ class Legend:
 
     @cached_property
     def formulas(self) -> dict[str, Expression]:
-        """The defaults of sizes, and the values of scalars, by name."""
         sizes = {name: axis.default for name, axis in self._sized.items() if axis.default is not None}
         return sizes | {name: s.value for name, s in self.scalars.items() if not isinstance(s.value, tuple)}
 
+    # Names are followed through formulas that are not bound, each once. A weight may have the name of a size, or of a scalar
+    # without
+    # indices (R1).
     def made_of(self, roots: Iterable[Expression], seen: Iterable[str] = ()) -> Iterator[Name | Tensor]:
-        """The sizes and scalars of which expressions are made, through formulas as far as they are not bound, each once.
-
-        Those already `seen` are left out. A weight may have the name of a size, or of a scalar without indices (R1).
-        """
         waiting, passed = list(roots), set(seen)
         for x in (x for root in waiting for x in subexpressions(root)):
             indexed = isinstance(x, Tensor) and x.name in self.scalars and bool(self.scalars[x.name].indices)
@@ -74,19 +70,17 @@ class Legend:
                 waiting += [self.formulas[x.name]] if x.name in self.formulas and x.name not in self.values else []
 
     def made_from(self, letters: Iterable[str]) -> frozenset[str]:
-        """The names of the sizes of these axes, and of the sizes and scalars that are made of them."""
         sizes = {axis.size.name for axis in map(self.axis, letters) if axis and isinstance(axis.size, Name)}
         return frozenset(sizes).union(
             name for name in self.formulas if any(x.name in sizes for x in self.made_of([Name(name)]))
         )
 
     def is_brought(self, e: Expression) -> bool:
-        """Returns whether the inputs determine a size."""
         return any(x.name in self.inputs for x in self.made_of([e]))
 
+    # These are the names of sizes: of axes, and those from which a size is derived (`A` in `J = A / G`).
     @cached_property
     def letters(self) -> frozenset[str]:
-        """The names of sizes: of axes, and those from which a size is derived (`A` in `J = A / G`)."""
         roots = [e for axis in self.axes.values() for e in (axis.size, axis.default, axis.bound) if e is not None]
         names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
         return frozenset(names - self.scalars.keys() - CONSTANTS.keys())
@@ -94,14 +88,14 @@ class Legend:
     def are_apart(self, one: str, other: str) -> bool:
         return axis_of(one) != axis_of(other)
 
+    # Returns whether both provably hold as many numbers.
     def fits(self, slot: Expression, own: Expression) -> bool:
-        """Returns whether two slots hold as many numbers, provably."""
         return self.size(slot) == self.size(own)
 
     # ------------------------------------------------------------------------------------------------ polynomials
 
+    # An index holds as many numbers as its axis, a group the product of its members.
     def size(self, slot: Expression) -> Polynomial | None:
-        """How many numbers a slot of a left side holds: of an index its axis, of a group the product of its members."""
         match slot:
             case Index():
                 axis = self.axis(slot.letter)
@@ -113,11 +107,10 @@ class Legend:
                 return None
 
     def spell(self, slot: Expression) -> str:
-        """The size of a slot for messages: `A H`, `12`."""
         return " + ".join(map(_spell_term, (self.size(slot) or {}).items())) or "unknown"
 
+    # Letters with a default are replaced by it, bound ones by their number.
     def polynomial(self, e: Expression) -> Polynomial:
-        """The normal form of a size: letters with a default are replaced by it, bound ones by their number."""
         match e:
             case Number():
                 return {_ONE: Fraction(e.value)} if math.isfinite(e.value) else {((str(e.value), 1),): Fraction(1)}
@@ -139,8 +132,8 @@ class Legend:
             case _:
                 assert_never(e)
 
+    # A monomial has an inverse; a sum stays a letter of its own.
     def inverse(self, e: Expression) -> Polynomial:
-        """1 / e where e is a monomial; a sum stays a letter of its own."""
         terms = self.polynomial(e)
         if not any(terms.values()):
             raise fail("E604", "this divides by zero", e.span, fix="a size")
@@ -187,7 +180,6 @@ class Legend:
         return self.number(scalar.value, {index.letter: place for index, place in zip(scalar.indices, places, strict=True)})
 
     def named(self, e: Name) -> Value:
-        """The number of a size letter, a scalar or a constant."""
         if e.name in self.values:
             return self.values[e.name]
         if e.name in CONSTANTS:
@@ -243,15 +235,14 @@ class Legend:
         return self.whole(axis, axis.size)
 
     def is_bound(self, letter: str) -> bool:
-        """Returns whether the axis of an index has a size, or its inputs determine it."""
         try:
             self.length(letter)
         except EinformerError:
             return False
         return True
 
+    # `D = 768 (given)`, `H = D / A (gpt2.ein:8)`.
     def origin(self, name: str) -> str:
-        """Returns `D = 768 (given)`, `H = D / A (gpt2.ein:8)`: the value of a letter with its origin."""
         axis = self.axis_of_size(name)
         declared = axis or self.scalars.get(name)
         place = str(declared.span) if declared else "?"
@@ -259,15 +250,15 @@ class Legend:
             return f"{name} = {self.values[name]} ({self.origins.get(name, place)})"
         return f"{name} ({place})"
 
+    # `d: D (gpt2.ein:5), here 768 (given)`.
     def describe(self, letter: str) -> str:
-        """`d: D (gpt2.ein:5), here 768 (given)`: the axis of an index for the facts of a finding."""
         axis = self.axis(letter)
         if axis is None:
             return f"{letter} is not declared"
         return f"{letter}: {show(axis).partition(': ')[2]} ({axis.span}){self.here(axis.size)}"
 
+    # `, here 768 (given)`.
     def here(self, size: Expression) -> str:
-        """Returns `, here 768 (given)`: the bound value of a size with its origin."""
         if not (isinstance(size, Name) and size.name in self.values):
             return ""
         return f", here {self.values[size.name]}" + (f" ({self.origins[size.name]})" if size.name in self.origins else "")
@@ -277,7 +268,6 @@ T = TypeVar("T")
 
 
 def try_number(number: Callable[[T], Value], of: T) -> Value | None:
-    """Returns the number of a size or a formula, or None if one of its letters is open."""
     try:
         return number(of)
     except EinformerError as error:
@@ -305,14 +295,13 @@ def check_sizes(legend: Legend, given: Container[str] = ()) -> None:
 
 
 def fail_unbound(*names: Name) -> EinformerError:
-    """Makes the error of sizes without a number, at the first of them."""
     listed = ", ".join(f"`{e.name}`" for e in names)
     message = f"the sizes {listed} are not bound" if len(names) > 1 else f"the size {listed} is not bound"
     return fail("E601", message, names[0].span, fix=f"`bind({', '.join(f'{e.name}=…' for e in names)})`")
 
 
+# An arithmetic member of a group, `(1 - i)`, runs over the axis of the index i.
 def index_of(e: Expression) -> Index | None:
-    """The index whose axis an arithmetic member of a group, `(1 - i)`, runs over."""
     if isinstance(e, Index):
         return e
     terms = e.terms if isinstance(e, Sum) else (e,)

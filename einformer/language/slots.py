@@ -35,8 +35,8 @@ class Access:
     selects: bool = False
 
 
+# An affine slot is a sum of indices, sizes and numbers, so that it cannot come out broken.
 def is_affine(slot: Expression) -> bool:
-    """An index plus or minus indices, sizes and numbers: nothing that could come out broken."""
     match slot:
         case Index() | Name() | Number(value=int()):
             return True
@@ -79,13 +79,13 @@ def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator
         yield from reads(child, inside, selects and not isinstance(e, Apply))
 
 
+# Inside an operator its own letters take all their numbers.
 def keep_guards(guards: Guards, letters: Collection[str]) -> Guards:
-    """The conditions that hold inside an operator over these letters too: there its own letters take all their numbers."""
     return tuple(guard for guard in guards if not any(index.letter in letters for index in indices_in(guard[0])))
 
 
+# All parts hold with `a and b`, or all fail with `a or b`.
 def split_condition(condition: Expression, wanted: bool) -> Guards:
-    """Returns the conditions that all hold with `a and b`, or all fail with `a or b`."""
     if isinstance(condition, Apply) and condition.name == ("and" if wanted else "or"):
         return tuple(part for argument in condition.arguments for part in split_condition(argument, wanted))
     return ((condition, wanted),)
@@ -95,7 +95,6 @@ def split_condition(condition: Expression, wanted: bool) -> Guards:
 
 
 def with_numbers(legend: Legend, layer: Layer) -> Legend:
-    """Returns the legend, with each line of a body that defines a tensor of numbers as a scalar."""
     lines = Counter(q.left.name for q in equations(layer.body))
     own = {*lines, *(formal.name for formal in layer.formals), *(weight.name for weight in layer.weights)}
     scalars, nodes = {name: s for name, s in legend.scalars.items() if name not in own}, dict[str, int]()
@@ -117,9 +116,9 @@ class IndexNumbers:
     turns: Mapping[str, int] = field(default_factory=dict)
     times: frozenset[str] = frozenset()
 
+    # The longest of several loops over one letter counts.
     @classmethod
     def of(cls, layer: Layer, legend: Legend, times: frozenset[str]) -> IndexNumbers:
-        """Returns the numbers of one layer. Of several loops over one letter the longest counts."""
         numbers = cls(with_numbers(legend, layer), times=times)
         turns: dict[str, int] = {}
         for loop in loops(layer.body):
@@ -159,8 +158,8 @@ class IndexNumbers:
             total = tree.Sum((tree.Product((total, size)), member), span=slot.span)
         return total
 
+    # Returns whether these are all, too. Of an open size of positions: the first, and those at `size`.
     def numbers(self, letter: str, size: int | None) -> tuple[Sequence[int], bool]:
-        """The numbers of an index, and whether these are all; over an open size of positions the first, and those at `size`."""
         axis = self.legend.axis(letter)
         if letter in self.turns:
             return range(self.turns[letter]), True
@@ -179,7 +178,6 @@ class IndexNumbers:
         return int(value) if math.isfinite(value) else None
 
     def is_number(self, e: Expression) -> bool:
-        """Returns whether e depends only on indices and the legend."""
         scalars = self.legend.scalars
         for x in subexpressions(e):
             if isinstance(x, Apply) and x.name not in NUMERIC:
@@ -236,8 +234,8 @@ class Whole:
             waiting += parts
         return frozenset(self.formals & seen)
 
+    # Returns the parts that must be whole for e to be whole; None where it never is.
     def parts(self, e: Expression) -> Parts | None:
-        """Returns the parts that must be whole for e to be whole, or None if it is never whole."""
         match e:
             case Tensor() | Name() if e.name in self.formals or e.name in self.lines:
                 return self.lines.get(e.name, ())
@@ -257,8 +255,8 @@ class Whole:
             case Apply():
                 return self.parts_of_call(e)
 
+    # A size that is not bound is asked about again when it is.
     def number(self, e: Expression) -> Parts | None:
-        """A size that is not bound is asked about again when it is."""
         try:
             value = self.legend.number(e)
         except EinformerError:
@@ -266,7 +264,6 @@ class Whole:
         return () if value == value // 1 else None
 
     def parts_of_call(self, e: Apply) -> Parts | None:
-        """The arguments that must be whole for the value of a function or a layer to be."""
         if e.name in self.callees:
             inner = self.callee(e).output
             return None if inner is None else tuple(self.arguments(e, inner))
@@ -288,12 +285,11 @@ class Whole:
 
     @cached_property
     def output(self) -> Inputs | None:
-        """The inputs that must be whole for the output to be."""
         return self.needs(Name(self.layer.output.name))
 
+    # The slots of layers that it calls count too.
     @cached_property
     def selecting(self) -> Inputs:
-        """The inputs that must be whole for every slot of the layer, and of those that it calls, to be."""
         return frozenset().union(*(self.needs(slot) or () for q in equations(self.layer.body) for slot in self.slots(q.right)))
 
     @cached_property
@@ -301,15 +297,15 @@ class Whole:
         outside = {x.name for q in equations(self.layer.body) for x in self.unrounded(q.right) if isinstance(x, Tensor)}
         return frozenset(self.formals - outside - self.selecting)
 
+    # A number that is compared or rounded need not be whole.
     def unrounded(self, e: Expression) -> Iterator[Expression]:
-        """e and what is inside it, but for what is compared or rounded."""
         if not (isinstance(e, Apply) and e.name in (*COMPARISONS, *ROUNDING)):
             yield e
             for child in children(e):
                 yield from self.unrounded(child)
 
+    # Tensors in slots must be whole, and inputs of a layer that reads them in slots.
     def slots(self, e: Expression) -> Iterator[Expression]:
-        """Yields the expressions in e that must be whole: tensors in slots, and inputs of a layer that reads them in slots."""
         for x in subexpressions(e):
             if isinstance(x, Tensor):
                 yield from (slot for slot in x.slots if isinstance(slot, Tensor))

@@ -43,8 +43,8 @@ class Stage:
     def first_turn(self) -> int:
         return self.number * self.turns
 
+    # The path is "" where another stage has the weight.
     def find_own(self, path: str) -> str:
-        """The path in this stage of a weight of the whole model; "" where another stage has it."""
         match path.split(".", 2):
             case ["blocks", turn, rest]:
                 own = int(turn) - self.first_turn
@@ -61,7 +61,6 @@ class Stage:
 
 
 def find_loop(layer: Layer, letter: str) -> Loop | None:
-    """The loop of a model over an index, if it is the only one."""
     loops = [part for part in layer.body if isinstance(part, Loop)]
     return loops[0] if [loop.index.letter for loop in loops] == [letter] else None
 
@@ -126,7 +125,6 @@ class _Cutting:
         return replace(self.layer, formals=formals, output=output, body=body, weights=_keep_weights(self.layer, body))
 
     def find_fixed(self, before: tuple[Statement, ...]) -> tuple[Equation, ...]:
-        """The equations that are made of numbers alone."""
         moving = {formal.name for formal in self.layer.formals} | {weight.name for weight in self.layer.weights}
         fixed = list[Equation]()
         for statement in before:
@@ -136,8 +134,8 @@ class _Cutting:
                 moving.update(equation.left.name for equation in equations((statement,)))
         return tuple(equation for equation in fixed if equation.left.name not in moving)
 
+    # Returns the tensor that passes from stage to stage.
     def find_passed(self, before: tuple[Statement, ...], rest: tuple[Statement, ...], fixed: tuple[Equation, ...]) -> Tensor:
-        """The tensor that passes from stage to stage. Raises EinformerError E741 where there are several."""
         there = {equation.left.name: equation.left for equation in equations(before)}
         there |= {formal.name: formal for formal in self.layer.formals if formal.name not in there}
         again = {equation.left.name for equation in fixed}
@@ -152,8 +150,8 @@ class _Cutting:
 
     # ------------------------------------------------------------------------------------------------- numbers of turns
 
+    # The number of a turn is that of the whole model; weights have the numbers of the stage.
     def shift(self, e: Expression) -> Expression:
-        """An expression in which the number of a turn is that of the whole model; weights have the numbers of the stage."""
         if e == Index(self.stage.letter):
             return Sum((e, Number(self.stage.first_turn, span=e.span)), span=e.span) if self.stage.number else e
         if not isinstance(e, Tensor):
@@ -165,8 +163,8 @@ class _Cutting:
             )
         return rebuild(e, lambda slot: slot if slot == Index(self.stage.letter) else self.shift(slot))
 
+    # A scalar with a number for each turn has those of the stage.
     def shift_scalar(self, scalar: Scalar, put: Callable[[Expression], Expression]) -> Scalar:
-        """A scalar of numbers that are put into it; one with a number for each turn has those of the stage."""
         shifted, first = Index(self.stage.letter) in scalar.indices, self.stage.first_turn
         if isinstance(scalar.value, tuple):
             return replace(scalar, value=scalar.value[first : first + self.stage.turns]) if shifted else scalar

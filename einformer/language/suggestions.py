@@ -29,8 +29,8 @@ def _skeleton(name: str) -> str:
     return "".join(LATIN.get(letter, letter) for letter in name)
 
 
+# Two letters of a file that look alike are one letter to the reader (R11).
 def find_look_alikes(spec: Spec) -> Iterator[Finding]:
-    """Two letters of a file that look alike are one letter to the reader (R11)."""
     seen = dict[str, str]()
     code = re.sub(r"[#@][^\n]*", lambda remark: " " * len(remark[0]), spec.span.source.text)
     if code.isascii():
@@ -81,7 +81,6 @@ def check_names(
 
 
 def is_defined(x: Tensor | Name, legend: Legend, defined: Container[str]) -> bool:
-    """Returns whether a name or a tensor is defined here."""
     scalar = legend.scalars.get(x.name)
     if isinstance(x, Tensor):
         return x.name in defined or (scalar is not None and bool(scalar.indices))
@@ -115,8 +114,8 @@ def _guess_name(name: str, names: Iterable[str]) -> str:
     return find_closest(name, {*names, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
 
 
+# The likely name looks the same, or differs in few letters.
 def find_closest(name: str, names: Iterable[str]) -> str:
-    """Returns the name that was probably meant: one that looks the same, or differs in few letters."""
     by_look = {_simplify(other): other for other in sorted(names, reverse=True)}
     matches = difflib.get_close_matches(_simplify(name), by_look, n=1, cutoff=0.6)
     return by_look[matches[0]] if matches else ""
@@ -127,7 +126,6 @@ def _simplify(name: str) -> str:
 
 
 def report_undeclared(index: Index, legend: Legend) -> Finding:
-    """An index without an axis, and the likely one."""
     letter = axis_of(index.letter)
     near = [other for other in legend.axes if _skeleton(other) == _skeleton(letter)]
     others = f", or one of {' '.join(legend.axes)}" if legend.axes else ""
@@ -161,7 +159,6 @@ class Idiom:
 
 
 def suggest(finding: Finding) -> Finding:
-    """Returns the finding, or the finding about a form of another notation at its place."""
     text, position = finding.span.source.text, finding.span.start
     begin, end = text.rfind("\n", 0, position) + 1, (text + "\n").index("\n", position)
     if finding.code not in _REPLACED or end - begin > MAXIMUM_LINE or is_latex(text):

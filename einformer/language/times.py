@@ -33,8 +33,8 @@ def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys(findings))
 
 
+# The letters of a batch stand before the time in an input.
 def find_rows(model: Layer) -> frozenset[str]:
-    """The letters of a batch: those that stand before the time in an input."""
     time = model.time.letter if model.time is not None else ""
     formals = [slot_letters(formal) for formal in model.formals]
     return frozenset(letter for letters in formals if time in letters for letter in letters[: letters.index(time)])

@@ -39,8 +39,8 @@ _LETTER = re.compile(r"[^\W\d_]['′’]*|[0-9]+|\.\.\.")
 REST = "..."  # any axes: of contracts, and nowhere else
 
 
+# Plain text has neither a backslash nor a subscript after a brace.
 def is_latex(text: str) -> bool:
-    """Returns whether the text is LaTeX. Plain text has neither a backslash nor a subscript after a brace."""
     return _LATEX.search(text) is not None
 
 
@@ -65,7 +65,6 @@ class LogicalLine:
 
 
 def read_lines(source: Source) -> tuple[list[LogicalLine], list[Finding]]:
-    """Returns the lines of a plain text that are not empty, and the errors of the others."""
     check_size(source)
     lines: list[LogicalLine] = []
     findings: list[Finding] = []
@@ -80,14 +79,13 @@ def read_lines(source: Source) -> tuple[list[LogicalLine], list[Finding]]:
     return [line for line in lines if line.tokens or line.note or line.comment], findings
 
 
+# R13 bounds the size of a text before anything is read.
 def check_size(source: Source) -> None:
-    """R13, before anything is read."""
     if len(source.text) > MAXIMUM_TEXT:
         raise fail("E001", f"the text has {len(source.text):,} characters", Span(source, 0, 1), fix="a shorter text")
 
 
 def plain_line(source: Source, start: int, text: str) -> LogicalLine:
-    """The line `text`, which begins at the character `start` of its source."""
     if len(text) > MAXIMUM_LINE:
         raise fail("E001", f"the line has {len(text):,} characters", Span(source, start, start + 1), fix="several lines")
     check_characters(source, start, text)
@@ -100,8 +98,8 @@ def plain_line(source: Source, start: int, text: str) -> LogicalLine:
     return LogicalLine(begin - start, tokens, note.strip(), comment.strip(), Span(source, begin, begin + max(1, len(stripped))))
 
 
+# Refuses characters that steer a terminal or hide, also in comments; a tab is a space, but not indentation.
 def check_characters(source: Source, start: int, text: str) -> None:
-    """Refuses characters that steer a terminal or hide, also in comments. A tab is a space, but not indentation."""
     if text.isprintable():
         return
     for column, letter in enumerate(text):
@@ -156,8 +154,8 @@ def _subscript(source: Source, start: int, code: str, position: int) -> Generato
     return position
 
 
+# A letter must not follow at once.
 def number_token(text: str, span: Span, following: str) -> Token:
-    """A number, unless a letter follows at once."""
     if following.isalpha():
         raise fail("E103", f"the digits `{text}` touch the letter `{following}`", span, fix=f"`{text} {following}`")
     if len(text) > 30:
@@ -165,8 +163,8 @@ def number_token(text: str, span: Span, following: str) -> Token:
     return Token("number", text, span)
 
 
+# Names are in NFKC (R11), and hold only letters before that too: `x²` is not the name `x2`.
 def name_token(text: str, span: Span) -> Token:
-    """A name in NFKC (R11). It holds letters before that too: `x²` is not the name `x2`."""
     if text.isascii():
         return Token(REST if text == REST else "name", text, span)
     name = unicodedata.normalize("NFKC", text.translate(SYNONYMS))
@@ -176,16 +174,16 @@ def name_token(text: str, span: Span) -> Token:
     return Token("name", name, span)
 
 
+# A raised digit has a likely meaning.
 def stray(source: Source, position: int, letter: str) -> EinformerError:
-    """A character that no text may hold; a raised digit is the likely one that has a meaning."""
     plain = unicodedata.normalize("NFKC", letter)
     fix = f"`^{plain}` for a power" if plain.isdigit() else "letters, digits, + - / ^ ( ) { } _ ' , : = < >"
     name = unicodedata.name(letter, f"U+{ord(letter):04X}")
     return fail("E003", f"the character {name} has no meaning here", Span(source, position, position + 1), fix=fix)
 
 
+# R13 bounds the depth of brackets.
 def check_brackets(tokens: tuple[Token, ...]) -> None:
-    """Every bracket is closed by its own kind, and none lies deeper than R13 allows."""
     opened: list[Token] = []
     for token in tokens:
         if token.kind in BRACKETS:

@@ -46,8 +46,8 @@ def children(e: Expression) -> Parts:
     return _CHILDREN[type(e)](e) if type(e) in _CHILDREN else ()
 
 
+# The result is e itself where f changes nothing.
 def rebuild(e: Expression, f: Callable[[Expression], Expression]) -> Expression:
-    """e with f applied to each child; e itself where f changes none."""
     old = children(e)
     new = tuple(map(f, old))
     if all(map(is_, new, old)):
@@ -57,8 +57,8 @@ def rebuild(e: Expression, f: Callable[[Expression], Expression]) -> Expression:
     return replace(e, **changed)
 
 
+# Outer expressions come first, in the order of the text. There is no recursion, so trees may have any height.
 def subexpressions(e: Expression) -> Iterator[Expression]:
-    """e and everything inside it, outside first, in the order of the text; without recursion, for trees of any height."""
     waiting = [e]
     while waiting:
         node = waiting.pop()
@@ -67,23 +67,22 @@ def subexpressions(e: Expression) -> Iterator[Expression]:
             waiting += _CHILDREN[type(node)](node)[::-1]
 
 
+# Indices of operators are not among them.
 def indices_in(e: Expression) -> Iterator[Index]:
-    """The indices in e, in the order of the text; those of operators are not among them."""
     return (x for x in subexpressions(e) if isinstance(x, Index))
 
 
 def slots_of(left: Tensor | Name) -> tuple[Expression, ...]:
-    """The slots of a left side; a bare name has none."""
     return left.slots if isinstance(left, Tensor) else ()
 
 
+# The members of a group stand in its place.
 def open_groups(slots: Iterable[Expression]) -> list[Expression]:
-    """The slots, with the members of each group in its place."""
     return [member for slot in slots for member in (slot.members if isinstance(slot, Group) else (slot,))]
 
 
+# A subscript is not an operation. There is no recursion, so trees may have any height.
 def height(e: Expression) -> int:
-    """How many operations stand one in another (a subscript is none); without recursion, for trees of any height."""
     highest, below = 0, [(e, 0)]
     while below:
         node, depth = below.pop()
@@ -93,8 +92,8 @@ def height(e: Expression) -> int:
     return highest
 
 
+# Each statement comes with the number of loops around it.
 def statements(body: tuple[Statement, ...], around: int = 0) -> Iterator[tuple[Statement, int]]:
-    """The statements of a body in the order of the text, each with the number of loops around it."""
     for statement in body:
         yield statement, around
         if isinstance(statement, Loop):
@@ -102,17 +101,15 @@ def statements(body: tuple[Statement, ...], around: int = 0) -> Iterator[tuple[S
 
 
 def equations(body: tuple[Statement, ...]) -> Iterator[Equation]:
-    """The equations of a body in the order of the text, those in loops too."""
     return (statement for statement, _ in statements(body) if isinstance(statement, Equation))
 
 
 def loops(body: tuple[Statement, ...]) -> Iterator[Loop]:
-    """The loops of a body, those in loops too."""
     return (statement for statement, _ in statements(body) if isinstance(statement, Loop))
 
 
+# The indices that its head and its loops name are not among them.
 def expressions(layer: Layer) -> Iterator[Expression]:
-    """Every expression of a layer; the indices that its head and its loops name are not among them."""
     yield from (*layer.formals, layer.output)
     for weight in layer.weights:
         yield from weight.indices
@@ -124,20 +121,18 @@ def expressions(layer: Layer) -> Iterator[Expression]:
             yield from (*slots_of(statement.left), statement.right)
 
 
+# Letters of the head and of operators are among them.
 def list_letters(layer: Layer) -> dict[str, None]:
-    """The letters of the indices of a layer, those of its head and of operators too."""
     inside = (e for root in (*layer.indices, *expressions(layer)) for e in subexpressions(root))
     opened = (x for e in inside for x in (e.indices if isinstance(e, Apply) else (e,)))
     return dict.fromkeys(x.letter for x in opened if isinstance(x, Index))
 
 
 def map_equations(body: Body, f: Callable[[Equation], Equation]) -> Body:
-    """The body with f applied to each equation."""
     return map_in_turns(body, lambda equation, _: f(equation))
 
 
 def map_in_turns(body: Body, f: Callable[[Equation, Indices], Equation], turning: Indices = ()) -> Body:
-    """The body with f applied to each equation and to the indices of the loops around it."""
     return tuple(
         f(s, turning) if isinstance(s, Equation) else replace(s, body=map_in_turns(s.body, f, (*turning, s.index)))
         for s in body
@@ -145,13 +140,12 @@ def map_in_turns(body: Body, f: Callable[[Equation, Indices], Equation], turning
 
 
 def map_expressions(layer: Layer, f: Callable[[Expression], Expression]) -> Layer:
-    """The layer with f applied to the right side of each equation and to the defaults of its weights."""
     weights = tuple(replace(w, default=f(w.default)) if w.default is not None else w for w in layer.weights)
     return replace(layer, weights=weights, body=map_equations(layer.body, lambda eq: replace(eq, right=f(eq.right))))
 
 
+# f changes how often loops turn, too.
 def map_right_sides(body: Body, f: Callable[[Expression], Expression]) -> Body:
-    """The body with f applied to each right side, and to how often its loops turn."""
     return tuple(
         replace(s, right=f(s.right))
         if isinstance(s, Equation)

@@ -32,20 +32,20 @@ _OF_A_MODULE = (
 TAKEN = frozenset((*keyword.kwlist, *_OF_A_MODULE.split()))
 
 
+# `z'` is `z_prime`, `to` is `to_`.
 def key(name: str) -> str:
-    """A name as a part of a path, and as a name of Python: `z'` is `z_prime`, `to` is `to_`."""
     return name.replace("'", "_prime") + "_" * (name in TAKEN)
 
 
+# Where a body has several such calls, a number follows.
 def place(call: Apply, layer: Layer) -> str:
-    """The weights of a call lie under the name that it calls; where a body has several such calls, a number follows."""
     same = [e for e in calls(layer) if e.name == call.name]
     number = 1 + next(k for k, e in enumerate(same) if e is call)
     return key(call.name) + (f".{number}" if number > 1 else "")
 
 
+# Ties are read from the weights that they are tied to.
 def list_stored(layer: Layer) -> list[Weight]:
-    """The weights that are parameters of their own: ties are read from the weights that they are tied to."""
     return [w for w in layer.weights if w.kind != "instance" and (w.default is None or w.optional)]
 
 
@@ -75,8 +75,8 @@ def _place_weights(
             yield from _place_weights(scope.layers[e.name], layers, legend, f"{path}{blocks}{key(e.name)}.", {**axes, **bound})
 
 
+# An instance is called only in some turns of the loops whose letters it carries (R8).
 def turns_of(layer: Layer, legend: Legend) -> dict[str, set[tuple[int, ...]]]:
-    """In which turns of the loops whose letters it carries each instance of a layer is called at all (R8)."""
     turns_of_instance = {w.name: set[tuple[int, ...]]() for w in layer.weights if w.kind == "instance"}
     for e, turns in _list_applications(layer.body, legend, {}):
         if e.name in turns_of_instance:
