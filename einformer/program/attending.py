@@ -94,8 +94,8 @@ class Attending:
                         return self.build_kernel(scores, masks, sink, rest, dropout, over, summed - {over})
         return None
 
+    # Scores that a mask reads too are computed whole.
     def are_read(self, argument: Value, masks: Sequence[Value]) -> bool:
-        """Are scores whose name is opened read by a mask too? Then they are computed whole."""
         opened, todo = set[Value](), [argument]
         while todo:
             inside = [part for part in self.scope.walk_leaves(todo.pop()) if part not in opened and self.opens(part)]
@@ -121,8 +121,8 @@ class Attending:
     # Sm_s'(t) sigmoid(lse_s' t - σ) are the weights of the keys beside one more, whose score is σ and whose value is zero. A
     # cap of the scores, κ tanh(t / κ), is no term of them: the kernel has no place for it, and they are computed whole.
 
+    # The other factors of the weights, and the score of a key without a value.
     def split_sink(self, product: Term, over: str, scores: Value) -> tuple[Term, Value | None]:
-        """The other factors of weights, and the score of a key without a value."""
         for factor in product.powers if self.sinks else ():
             match factor.value.operation:
                 case op.Map("sigmoid", (logit,)) if product.powers[factor] == 1:
@@ -161,8 +161,8 @@ class Attending:
             case _:
                 return value, None
 
+    # The sums and the masks around products are multiplied out.
     def list_terms(self, value: Value) -> list[Value]:
-        """The terms of a sum, with the sums and the masks around products multiplied out."""
         if not (self.opens(value) and self.has(value, "sum")):
             return [value]
         match value.operation:
@@ -185,8 +185,8 @@ class Attending:
             case _:
                 return [value]
 
+    # One sum of a product, with or without factors around it.
     def read_scores(self, value: Value, over: str) -> Scores | None:
-        """The scores that a term is: one sum of a product, with or without factors around it."""
         product = self.read_product(value, "sum") if self.opens(value) and self.has(value, "sum") else Term()
         split = split_sum(product, self.opens)
         inside = self.scope.read(multiply(split[2].factors)) if split is not None else ()
@@ -196,8 +196,8 @@ class Attending:
         scale = replace(product.part(lambda factor: not factor.letters), number=product.number)
         return Scores(scale, product.times(scale, -ONE), frozenset(split[2].letters), value)
 
+    # `q / sqrt(H)` by a name of its own is q, and a scale.
     def split_scales(self, product: Term) -> Term:
-        """A product with the scales of its factors beside them: `q / sqrt(H)` by a name of its own is q, and a scale."""
         for factor in product.powers:
             opens = factor.value in self.scope.names and self.opens(factor.value) and product.powers[factor] == 1
             value = self.scope.read(factor.value) if opens else ()
@@ -276,15 +276,15 @@ class Attending:
             return None
         return QueryKey(query, key, features, scores.scale)
 
+    # A position of queries runs over the axis of the keys, or over one whose length is open.
     def runs(self, letter: str, over: str) -> bool:
-        """Can a letter be the position of queries: is it over the axis of the keys, or over one whose length is open?"""
         return axis_of(letter) in (axis_of(over), self.time) or self.estimate_size(letter) == MANY
 
     def estimate_size(self, letter: str) -> int:
         return estimate_size(self.scope.values.legend, letter, self.time * self.steps)
 
+    # The other letters are heads that share keys.
     def choose_position(self, own: Sequence[str], over: str) -> str:
-        """Of the letters that the queries have alone the one for positions; the others are heads that share keys."""
         return max(
             own, key=lambda letter: (axis_of(letter) == axis_of(over), axis_of(letter) == self.time, self.estimate_size(letter))
         )
@@ -301,8 +301,8 @@ class Attending:
         number = [] if rest.number == 1 else [spell(Term(rest.number))]
         return next(side for side in sides if over in side.axes), [*number, *around]
 
+    # The joint letters are those that no other side has.
     def join(self, sides: list[Value], pair: tuple[int, int], summed: Collection[str]) -> list[Value]:
-        """Two of them as one product, over letters that no other has."""
         some, rest = [sides[place] for place in pair], [side for place, side in enumerate(sides) if place not in pair]
         here = {letter for letter in summed if not any(letter in side.axes for side in rest)}
         both = here & set(some[0].axes) & set(some[1].axes)
@@ -310,21 +310,21 @@ class Attending:
         self.scope.plain.add(product)
         return [*rest, product]
 
+    # The two that are multiplied before the weights are applied, if that is less work.
     def find_before(self, sides: list[Value], weights: Axes, letters: set[str]) -> tuple[int, int] | None:
-        """Which two are multiplied before the weights are applied, if that is less work."""
         if len(sides) < 2:
             return None
         factors = [frozenset(axes) for axes in (weights, *(side.axes for side in sides))]
         one, other = order_pairs(factors, frozenset(letters), self.estimate_size)[0]
         return (one - 1, other - 1) if one else None
 
+    # A causal mask is zero up to the position of the query, and -inf after it.
     def is_causal(self, mask: Value, position: str, over: str) -> bool:
-        """Is a mask zero up to the position of the query, and -inf after it?"""
         same = axis_of(position) == axis_of(over) and position == axis_of(position)
         return same and self.scope.values.is_causal(mask, position, over)
 
+    # The scale is a number of Python, or in the queries; None where a kernel has it by itself.
     def share_scale(self, products: list[QueryKey]) -> tuple[list[QueryKey], Value | None]:
-        """The scale of scores as a number of Python, or in the queries; None where a kernel has it by itself."""
         scale, features = products[0].scale, products[0].features
         alike = all((pair.scale.number, pair.scale.product) == (scale.number, scale.product) for pair in products)
         if not (alike and spell(scale).plain):
@@ -338,8 +338,8 @@ class Attending:
 
     # --------------------------------------------------------------------------------------------------- why not
 
+    # Returns the letter of the keys, and the reason; None where there is no softmax of scores.
     def find_refusal(self, value: Value) -> tuple[str, str] | None:
-        """The letter of the keys, and why a value is not an attention; None where there is no softmax of scores."""
         if not isinstance(value.operation, op.Einsum):
             return None
         summed = set(value.operation.letters)
@@ -360,8 +360,8 @@ class Attending:
                 case _:
                     yield factor
 
+    # Returns the place of an operator in a value, and the reason why it is neither a factor nor a term.
     def follow(self, value: Value, operator: str) -> tuple[Value | None, str]:
-        """The place of an operator in a value, and the reason why it is neither a factor nor a term."""
         several = ""
         if value in self.scope.names:
             if self.scope.loops.get(value) != self.scope.here:
@@ -391,7 +391,6 @@ def _name_operator(value: Value) -> str:
 
 
 def _name_applied(value: Value) -> str:
-    """The function or the operator that is applied, if it is neither arithmetic nor a choice."""
     match value.operation:
         case op.Map(name) | op.Call(name) if name not in ("+", "*", "/", "^", "Dr", "where"):
             return name
@@ -400,7 +399,6 @@ def _name_applied(value: Value) -> str:
 
 
 def _list_inside(value: Value) -> tuple[Value, ...]:
-    """The operands that are computed where a value is read."""
     match value.operation:
         case op.Gather(numbers=numbers):
             return numbers
@@ -415,8 +413,8 @@ def _lines_up(mask: Value, batch: Axes, together: Axes, position: str, over: str
     return axes <= {*batch, position, over, *together} and not (axes & set(together) and len(together) > 1)
 
 
+# The total is the logarithm of the sum of the exponentials of the scores.
 def _is_total(term: Term, over: str, scores: Value) -> bool:
-    """Is it the logarithm of the sum of the exponentials of scores?"""
     match [(factor.value.operation, power) for factor, power in term.powers.items()]:
         case [(op.Reduce("lse", (letter,), argument), 1)]:
             return letter == over and argument is scores and term.number == 1

@@ -43,13 +43,12 @@ class Chunking:
     scope: FunctionScope
     loops: dict[Value, tuple[str, ...]]  # around each recurrence
 
+    # For `steps` of decoding, which keeps the state, nothing is looked for.
     @classmethod
     def of(cls, scope: FunctionScope, function: Function, steps: bool = False) -> Chunking:
-        """Looks in a function; in one for `steps` of decoding, which keeps the state, for none."""
         return cls(scope, {} if steps else dict(_list_recurrences(function.lines, ())))
 
     def read(self, value: Value) -> Value | None:
-        """A sum over a state as a kernel, with the factors around it."""
         match self.find(value):
             case Chunk() as chunk, Chunked() as kernel:
                 new = Value(kernel, (*kernel.shared, kernel.letter, *kernel.put), "tensor", value.span)
@@ -57,8 +56,8 @@ class Chunking:
             case _:
                 return None
 
+    # The reason is empty where a value is not a sum over a state.
     def explain(self, value: Value) -> str:
-        """Why a sum over a state is no kernel; empty where a value is no such sum."""
         reason = self.find(value)
         return reason if isinstance(reason, str) else ""
 
@@ -121,11 +120,10 @@ class Chunking:
                 yield from (term.without(total).times(inner) for inner in self.expand(total.value, recur))
 
     def reads_state(self, value: Value, recur: op.Recur) -> bool:
-        """Is a value made of the state?"""
         return recur.so_far in walk(value, closed=self.scope.names.keys() - {value})
 
+    # A probe multiplies the state of the position before in a sum over its own letters; it is one where the state stands alone.
     def read_probe(self, value: Value, recur: op.Recur, own: frozenset[str]) -> Term | None:
-        """What the state of the position before is multiplied by in a sum over its own letters; one where it stands alone."""
         if self.read_renamed(value, recur) == {}:
             return Term()
         if not isinstance(value.operation, op.Einsum):
@@ -138,8 +136,8 @@ class Chunking:
                 return None if self.reads_state(probe, recur) else Term(rest.number, {self.scope.values.sealed(probe): ONE})
         return None
 
+    # Returns the letters of the state that have another name where it is read at the position before.
     def read_renamed(self, value: Value, recur: op.Recur) -> dict[str, str] | None:
-        """The letters of the state that have another name where it is read at the position before; none where it is not."""
         if not isinstance(value.operation, op.Gather) or value.operation.argument is not recur.so_far:
             return None
         before = add([Value(op.Turn(recur.letter), (), "integer"), Value(op.Constant(-1), (), "integer")])
@@ -154,8 +152,8 @@ class Chunking:
 
     # ------------------------------------------------------------------------------------------------------ the kernel
 
+    # The kernel has the letters of the sum that reads it. Returns the reason where there is none.
     def build(self, chunk: Chunk) -> Chunked | str:
-        """The kernel, in the letters of the sum that reads it; or why there is none."""
         recur, summed = chunk.recurrence.operation, {*chunk.summed}
         assert isinstance(recur, op.Recur)
         sums = [(chunk.key,), chunk.value, chunk.decay, () if chunk.probe is None else (chunk.probe,), chunk.gain]
@@ -177,8 +175,8 @@ class Chunking:
         kernel = replace(kernel, decay=None) if identity(chunk.decay) == identity((Term(),)) else kernel
         return kernel if chunk.gain else replace(kernel, probe=None, gain=None)
 
+    # Returns a value of one step for all positions at once.
     def hoist(self, value: Value, letter: str) -> Value | None:
-        """A value of one step for all positions at once."""
         if value in self.scope.names or not any(inner.operation == op.Turn(letter) for inner in walk(value)):
             return value
         if value.operation == op.Turn(letter):
@@ -207,7 +205,6 @@ class Chunking:
 
 
 def find_chunks(function: Function, legend: Legend, trained: frozenset[str]) -> dict[Value, tuple[Chunk, Chunked]]:
-    """The sums of a function that read a recurrence by chunks."""
     scope, chunks = FunctionScope.of(function, legend, trained), dict[Value, tuple[Chunk, Chunked]]()
     chunking = Chunking.of(scope, function)
 

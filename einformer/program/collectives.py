@@ -102,7 +102,6 @@ class Neighbours(AllGather):
 
     @property
     def near(self) -> tuple[str, Window]:
-        """The letter of the window."""
         return self.whole, self.window
 
 
@@ -234,8 +233,8 @@ def split_pairs(function: Function, sharding: Sharding) -> Sharding:
     return replace(sharding, places=(*sharding.places, *places), yielding=(*sharding.yielding, *yielding))
 
 
+# The buffers of each function, and the inputs that no call gives anything with a gradient.
 def _find_fixed(functions: Mapping[str, Function], buffers: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """The buffers of each function, and the inputs that no call gives anything with a gradient."""
     fixed = {name: {line.name for line in function.inputs} | buffers[name] for name, function in functions.items()}
     for name, function in reversed([*functions.items()]):
         if not any(e.function == name for other in functions.values() for e in walk_calls(other)):
@@ -248,7 +247,6 @@ def _find_fixed(functions: Mapping[str, Function], buffers: Mapping[str, set[str
 
 
 def _find_moving(function: Function, fixed: set[str]) -> set[Value]:
-    """The values of a function that have a gradient."""
     still = {line.value for line in (*function.inputs, *function.weights) if line.name in fixed}
     moving = set[Value]()
     for value in walk_values(function):
@@ -258,8 +256,8 @@ def _find_moving(function: Function, fixed: set[str]) -> set[Value]:
     return moving
 
 
+# A smooth operation hands a gradient on.
 def is_smooth(operation: op.Operation) -> bool:
-    """Does an operation hand a gradient on?"""
     row = op.find_row(operation)
     return not (isinstance(operation, Routed | Sent | Largest) or (row and row.flat))
 
@@ -289,8 +287,8 @@ class ForRank(Rewriting):
 
     # ------------------------------------------------------------------------------------------------------- lines
 
+    # Inputs and weights are what they were, with fewer numbers.
     def rewrite_function(self, function: Function) -> Function:
-        """A whole function. Its inputs and its weights are what they were, with fewer numbers."""
         moving = [line.value for line in function.inputs if line.name not in self.fixed and line.value.kind == "tensor"]
         carried = [each for turns in walk_loops(function.lines) for each in turns.carried]
         self.handed |= {value: each.within for each in carried for value in (each.before, each.last) if value is not None}
@@ -307,8 +305,8 @@ class ForRank(Rewriting):
             self.refuse_clash(line.value.axes, line.value.span)
         return Rewriting.rewrite_function(self, function)
 
+    # The model returns no parts, and no turn of a loop hands parts to the next.
     def rewrite_equation(self, line: Line) -> Line:
-        """A line of an equation; the model returns no parts, and no turn of a loop hands parts to the next."""
         stored = line.value.operation == op.StoredWeight(line.name)
         returns = self.is_model and not stored and (line.equation is None or line.equation.relation == "return")
         standing, value = line.value in self.new, self.rewrite_canonical(line.value)
@@ -319,7 +317,6 @@ class ForRank(Rewriting):
         return replace(line, value=value, labels=tuple(self.relabel(label, value.axes) for label in line.labels))
 
     def rewrite_carried(self, carried: Carried) -> Carried:
-        """A tensor that a loop changes."""
         before = None if carried.before is None else self.settle_as(carried.before, carried.within)
         last = self.settle_as(carried.last, carried.within)
         return Carried(carried.name, before, self.new[carried.within], last, self.new[carried.after])
@@ -335,24 +332,24 @@ class ForRank(Rewriting):
             self.moving.add(value)
         return value
 
+    # The value is split between sublayers as a `formal` is, or whole.
     def settle_as(self, old: Value, formal: Value | None, known: Value | None = None) -> Value:
-        """The summed value in the place of another, split between sublayers as a `formal` is, or whole."""
         axes = () if formal is None else (known or self.new[formal]).axes
         around, self.between = self.between, tuple(letter for letter, _ in self.sharding.yielding if own(letter) in axes)
         value = self.settle(self.rewrite(old))
         self.between = around
         return value
 
+    # A whole value is known by now, and nothing that yields is split in it.
     def is_whole(self, value: Value) -> bool:
-        """Is a value known by now, and is nothing in it split that yields?"""
         return value in self.new and not any(map(is_own, self.new[value].axes))
 
+    # What yields is split where the value has it so.
     def relabel(self, label: Axes, axes: Axes) -> Axes:
-        """The letters of an axis of a value: what yields is split where the value has it so."""
         return tuple(own(letter) if own(letter) in axes else letter for letter in label)
 
+    # The value is computed at each number of these indices, from what is split or in parts.
     def find_between(self, old: Value, new: Value) -> Axes:
-        """The indices that yield in a value: it is computed at each of their numbers, from what is split or in parts."""
         if old.kind != "tensor" or not self.sharding.yielding:
             return ()
         over = self.sharding.over((*old.axes, *unite_axes(old.operands)))
@@ -364,8 +361,8 @@ class ForRank(Rewriting):
             if any(own(letter) in value.axes or mesh in self.find_parts(value) for value in operands)
         )
 
+    # The value arrives split along what yields, or whole.
     def bring(self, value: Value) -> Value:
-        """A value as the value at hand is computed from it: split along what yields, or whole."""
         for letter, mesh in (*self.sharding.yielding, *self.sharding.in_weights):
             here, moves = letter in self.between, value in self.moving
             one, other = (letter, own(letter)) if here else (own(letter), letter)
@@ -379,24 +376,24 @@ class ForRank(Rewriting):
                     value = self.exchange(self.choose_gather(value, mesh), value, mesh, one, other, axes=axes)
         return value
 
+    # Pairs go to the ranks of their experts, where the value at hand is computed.
     def send(self, pairs: Value, letter: str) -> Value:
-        """The pairs at the ranks of their experts, where the value at hand is computed."""
         mesh, self.between = self.sharding.axis(own(letter)), (*self.between, PAIR)
         self.sent[mesh] = self.exchange(Sent, pairs, mesh, axes=(own(PAIR),))
         return self.sent[mesh]
 
     # ------------------------------------------------------------------------------------------------ what is exchanged
 
+    # A value may also be of another step on each rank.
     def over(self, value: Value) -> frozenset[str]:
-        """The axes of the mesh over which a value is split, or is of another step on each rank."""
         return self.sharding.over(value.axes) | self.apart.get(value, frozenset())
 
+    # The axes of the mesh over which a value is in parts.
     def find_parts(self, value: Value) -> Parts:
-        """The axes of the mesh over which a value is in parts."""
         return self.parts.get(value, {})
 
+    # A value is exchanged once for all its readers.
     def exchange(self, kind: type[Collective], value: Value, mesh: str, *more: object, axes: Axes | None = None) -> Value:
-        """A value that is exchanged, once for all its readers."""
         if value in self.steps:
             raise self.refuse_reading(next(letter for letter, axis in self.sharding.places if axis == mesh), value.span)
         axes = value.axes if axes is None else axes
@@ -413,15 +410,15 @@ class ForRank(Rewriting):
             self.exchanged[operation] = new
         return self.exchanged[operation]
 
+    # Parts are summed, except over the axes to keep.
     def settle(self, value: Value, keep: Iterable[str] = ()) -> Value:
-        """A value whose parts are summed, but for those over some axes of the mesh."""
         for mesh, letters in self.find_parts(value).items():
             if mesh not in keep:
                 value = self.bring(self.exchange(AllReduce, value, mesh, letters))
         return value
 
+    # A value that repeats numbers is varied before they are repeated.
     def vary(self, value: Value, over: Iterable[str]) -> Value:
-        """A value that meets one that differs over some axes of the mesh; where it repeats numbers, they are varied before."""
         meshes = sorted({*over} - self.over(value) - self.sharding.rows - {*self.find_parts(value), *_list_varied(value)})
         if value not in self.moving or not meshes:
             return value
@@ -434,31 +431,29 @@ class ForRank(Rewriting):
             value = self.exchange(Vary, value, mesh)
         return value
 
+    # Returns the letter of all numbers, too.
     def gather_whole(self, value: Value, letter: str) -> tuple[Value, str]:
-        """A value with all numbers of a split index, and the letter under which it has them."""
         fresh = self.choose_letter(letter, value.axes)
         axes, mesh = tuple(fresh if each == letter else each for each in value.axes), self.sharding.axis(letter)
         return self.exchange(self.choose_gather(value, mesh), value, mesh, letter, fresh, axes=axes), fresh
 
+    # Ranks of other rows each make something else of what is gathered.
     def choose_gather(self, value: Value, mesh: str) -> type[AllGather]:
-        """Over ranks of other rows each makes something else of what is gathered."""
         return AllGatherVary if value in self.moving and mesh in self.sharding.rows else AllGather
 
     def find_window(self, letter: str) -> Window | None:
-        """The window that an index is, if it is one."""
         return dict(self.sharding.windows).get(letter)
 
+    # A rank has other numbers of an index than those by which it reads an axis of its own.
     def differs(self, letter: str, label: Axes) -> bool:
-        """Has a rank other numbers of an index than those by which it reads an axis of its own?"""
         return bool(self.sharding.axis(letter)) or (label != (letter,) and self.find_window(letter) is not None)
 
+    # The result has the numbers that stand near a rank's own, under the letter of a window.
     def gather_near(self, value: Value, letter: str, near: str) -> Value:
-        """A value with the numbers of a split index that stand near a rank's own, under the letter of a window."""
         axes, window = tuple(near if each == letter else each for each in value.axes), dict(self.sharding.windows)[near]
         return self.exchange(Neighbours, value, window.mesh, letter, near, window, value in self.moving, axes=axes)
 
     def take_own(self, value: Value, whole: str, letter: str) -> Value:
-        """A rank's own numbers of a whole index."""
         mesh = self.sharding.axis(letter)
         value = self.settle(value, {*self.find_parts(value)} - {mesh})
         axes = tuple(letter if each == whole else each for each in value.axes)
@@ -466,14 +461,13 @@ class ForRank(Rewriting):
         return self.exchange(Own, value, mesh, whole, letter, value in self.moving, axes=axes)
 
     def choose_letter(self, letter: str, axes: Iterable[str]) -> str:
-        """A whole index over the same axis."""
         taken = {*axes, *dict(self.sharding.places)}
         while letter in taken:
             letter += "'"
         return letter
 
+    # Whole operands that meet values that differ between ranks are varied.
     def make(self, old: Value, operation: op.Operation, axes: Axes | None = None, parts: Parts | None = None) -> Value:
-        """A value of an operation: whole operands that meet values that differ between ranks are varied."""
         axes, parts = old.axes if axes is None else axes, parts or {}
         axes = tuple(own(letter) if letter in self.between else letter for letter in axes)
         self.refuse_clash(axes, old.span)
@@ -490,18 +484,17 @@ class ForRank(Rewriting):
         return new
 
     def refuse_clash(self, letters: Axes, span: Span) -> None:
-        """Raises EinformerError E743 for two indices of one axis of the mesh in one tensor."""
         if error := clash(self.sharding, letters, span):
             raise error
 
     # ------------------------------------------------------------------------------------------------------- values
 
+    # The result is as the value at hand is computed from it.
     def rewrite(self, old: Value) -> Value:
-        """The value of one rank that stands in the place of a value, as the value at hand is computed from it."""
         return self.bring(self.rewrite_canonical(old))
 
+    # The value is split along what yields where it can be.
     def rewrite_canonical(self, old: Value) -> Value:
-        """The value of one rank: split along what yields where it can be."""
         if old not in self.new:
             around, self.between = self.between, ()
             new = self.apply_rule(old)
@@ -512,11 +505,9 @@ class ForRank(Rewriting):
         return self.new[old]
 
     def canonical_axes(self, old: Value) -> Axes:
-        """The axes of the value of one rank, split along what yields where it can be."""
         return self.rewrite_canonical(old).axes
 
     def apply_rule(self, old: Value) -> Value:
-        """A value by the rule of its operation."""
         match old.operation:
             case op.Constant(str() as name):
                 return self.size(old, name)
@@ -593,8 +584,8 @@ class ForRank(Rewriting):
                 assert not isinstance(operation, op.Rewritten) or isinstance(operation, Routed), operation
                 return self.make(old, replace_operands(operation, lambda value: self.settle(self.rewrite(value))))
 
+    # An operation that is linear in its argument passes its parts on, where it is not split itself.
     def pass_on(self, old: Value, more: Parts = NO_PARTS) -> Value:
-        """An operation that is linear in its argument passes its parts on, where it is not split itself."""
         first, *_ = old.operands
         argument = self.settle(self.rewrite(first), {*self.find_parts(self.rewrite(first))} - self.over(old))
         operation = replace_operands(
@@ -604,8 +595,8 @@ class ForRank(Rewriting):
 
     # -------------------------------------------------------------------------------------------------------- numbers
 
+    # A size as a number is that of the model.
     def size(self, old: Value, name: str) -> Value:
-        """A size as a number is that of the model."""
         letters = (
             letter for letter, _ in self.sharding.places if letter == axis_of(letter) and is_size(name, letter, self.legend)
         )
@@ -616,7 +607,6 @@ class ForRank(Rewriting):
         return map_values("*", [_whole(self.sharding.times(letter), old.span), old], old.span)
 
     def offset(self, mesh: str, label: Axes, span: Span) -> Value:
-        """The number from which the numbers of this rank start."""
         rank, first = Value(Rank(mesh), (), "integer", span), label[0]
         if not all(map(self.legend.is_bound, label)):
             return map_values("*", [rank, Value(op.Constant(f"|{first}|"), (), "integer", span)], span)
@@ -624,14 +614,13 @@ class ForRank(Rewriting):
         return map_values("*", [rank, _whole(size, span)], span)
 
     def refuse_reading(self, letter: str, span: Span) -> Exception:
-        """The error of an index that cannot be split where it stands."""
         message = f"`{letter}` is split over `{self.sharding.axis(letter)}`, and no rank has what this reads of it"
         return fail("E744", message, span, [self.legend.describe(letter)], f"a map without `{letter}`")
 
     # ------------------------------------------------------------------------------------------------------ arithmetic
 
+    # Parts are added to parts, and summed before they meet anything else: a bias is added once.
     def sum(self, old: Value, terms: Sequence[Value]) -> Value:
-        """Parts are added to parts, and summed before they meet anything else: a bias is added once."""
         common = {
             mesh: letters
             for mesh, letters in self.find_parts(terms[0]).items()
@@ -651,16 +640,13 @@ class ForRank(Rewriting):
         return self.make(old, op.Map("+", tuple(rest)), parts=common)
 
     def contract(self, old: Value, factors: Iterable[Value], letters: Axes) -> Value:
-        """A sum of products."""
         return self.product(old, factors, lambda *new: op.Einsum(letters, new), letters)
 
+    # One factor may be in parts if the others are whole; a sum over a split index is in parts. Of `experts` each pair has its
+    # own matrix.
     def product(
         self, old: Value, values: Iterable[Value], build: Callable[..., op.Operation], summed: Axes = (), experts: Axes = ()
     ) -> Value:
-        """Of factors one may be in parts, if the others are whole; a sum over a split index is in parts.
-
-        Of `experts` each pair has the matrix of its own.
-        """
         factors, parts = [*values], dict[str, Axes]()
         axes = tuple(letter for letter in unite_axes(factors) if letter not in experts)
         self.refuse_clash(axes, old.span)
@@ -676,13 +662,13 @@ class ForRank(Rewriting):
             parts[self.sharding.axis(letter)] = (letter,)
         return self.make(old, build(*factors), parts=parts)
 
+    # A numerator may be in parts over what is whole.
     def quotient(self, old: Value, top: Value, bottom: Value) -> Value:
-        """A numerator may be in parts over what is whole."""
         top = self.settle(top, {*self.find_parts(top)} - self.over(bottom))
         return self.make(old, op.Map("/", (top, bottom)), parts=self.find_parts(top))
 
+    # Both branches are in parts, or one is zero.
     def where(self, old: Value, condition: Value, *arms: Value) -> Value:
-        """Both branches are in parts, or one is zero."""
         zeros, condition = [arm.operation == op.Constant(0) for arm in arms], self.settle(condition)
         parts = {mesh: letters for arm in arms for mesh, letters in self.find_parts(arm).items()}
         kept = {
@@ -695,8 +681,8 @@ class ForRank(Rewriting):
 
     # ------------------------------------------------------------------------------------------------------- operators
 
+    # An operator over whole indices stays; over split ones it is taken apart, or all numbers are gathered.
     def reduce(self, old: Value, e: op.Reduce) -> Value:
-        """An operator over whole indices stays; over split ones it is taken apart, or all numbers are gathered."""
         argument, letters = self.rewrite(e.argument), e.letters
         split = [letter for letter in letters if self.sharding.axis(letter)]
         if e.operator == "mean":
@@ -723,30 +709,27 @@ class ForRank(Rewriting):
                 return self.reduce_whole(old, e, argument, counts)
 
     def map(self, function: str, old: Value, *arguments: Value) -> Value:
-        """A function of settled values."""
         new = map_values(function, arguments, old.span)
         return self.make(new, new.operation)
 
     def unless_zero(self, old: Value, value: Value) -> Value:
-        """A value, and 1 where it is zero."""
         zero = self.map("==", old, value, _whole(0, old.span))
         return self.map("where", old, zero, _whole(1, old.span), value)
 
     def subtract(self, one: Value, other: Value) -> Value:
-        """A difference."""
         minus = self.map("*", one, Value(op.Constant(-1), (), "integer", one.span), other)
         return self.map("+", one, one, minus)
 
+    # A mean is a sum over letters, divided by their number on all ranks.
     def mean(self, old: Value, argument: Value, letters: Axes) -> Value:
-        """The sum over letters, over how many there are on all ranks."""
         axes = tuple(letter for letter in argument.axes if letter not in letters)
         total = self.settle(self.contract(replace(old, axes=axes, kind=argument.kind), [argument], letters))
         sizes = [self.size(_size(letter, old.span), f"|{axis_of(letter)}|") for letter in letters]
         count = sizes[0] if len(sizes) == 1 else map_values("*", sizes, old.span)
         return self.quotient(replace(old, axes=axes), total, count)
 
+    # Returns the exponentials below the largest, their sum, and the largest, which is zero where all are -inf.
     def exponentiate(self, old: Value, argument: Value, letters: Axes) -> tuple[Value, Value, Value]:
-        """The exponentials below the largest, their sum, and the largest: zero where all are -inf."""
         axes = tuple(letter for letter in argument.axes if letter not in letters)
         meshes = sorted({mesh for letter in letters if (mesh := self.sharding.axis(letter))})
         largest = Value(Largest(argument, meshes[0], letters), axes, "tensor", old.span)
@@ -758,8 +741,8 @@ class ForRank(Rewriting):
         sums = self.settle(self.contract(replace(old, axes=axes, kind="tensor"), [powers], letters))
         return powers, sums, finite
 
+    # The operator works on all numbers, and a rank keeps its own of the result.
     def reduce_whole(self, old: Value, e: op.Reduce, argument: Value, counts: tuple[Value, ...]) -> Value:
-        """An operator over all numbers, of whose result a rank keeps its own."""
         letters = dict[str, str]()
         for letter in e.letters:
             if self.sharding.axis(letter):
@@ -773,8 +756,8 @@ class ForRank(Rewriting):
 
     # --------------------------------------------------------------------------------------------------- views, gathers
 
+    # A split axis stays split where its other letter is split alike; else it is gathered, or a rank takes its own part.
     def view(self, old: Value, e: op.View) -> Value:
-        """A split axis stays split where its other letter is split alike; else it is gathered, or a rank takes its own part."""
         argument, owned = self.rewrite(e.argument), dict[str, str]()
         before, after = ([self.relabel(label, argument.axes) for label in labels] for labels in (e.old, e.new))
         for place, (one, other) in enumerate([*zip(before, after, strict=True)]):
@@ -798,16 +781,13 @@ class ForRank(Rewriting):
         return new
 
     def is_alike(self, one: str, other: str) -> bool:
-        """Are two letters of one stored axis split alike, or both whole?"""
         mesh, axis = self.sharding.axis(one), self.legend.axis(other)
         bounded = axis_of(one) != axis_of(other) and axis is not None and axis.bound is not None
         return mesh == self.sharding.axis(other) and not (mesh and bounded)
 
+    # Each rank finds what it has, zero elsewhere, and the sum is what is looked up. Where a rank's own numbers say where it
+    # looks, or a slot may leave the axis, all numbers are gathered before.
     def gather(self, old: Value, e: op.Gather) -> Value:
-        """A look-up along a split axis: each rank finds what it has, zero elsewhere, and the sum is what is looked up.
-
-        Where a rank's own numbers say where it looks, or a slot may leave the axis, all numbers are gathered before.
-        """
         argument, numbers, proved = self.rewrite(e.argument), list(e.numbers), [slot.proved for slot in e.slots]
         labels = [self.relabel(label, argument.axes) for label in e.labels]
         conditions, found = tuple((self.rewrite(c), holds) for c, holds in e.conditions), dict[str, tuple[Value, Axes]]()
@@ -848,8 +828,8 @@ class ForRank(Rewriting):
             value = self.make(old, op.Map("where", (here, value, _whole(0, old.span))), parts=parts)
         return value
 
+    # An earlier step is read as it is on this rank, then its numbers: no rank keeps the steps of another.
     def gather_step(self, old: Value, e: op.Gather) -> Value:
-        """An earlier step as it is on this rank, then its numbers: no rank keeps the steps of another."""
         letter = self.steps[e.argument]
         if any(len(label) > 1 for label in e.labels):
             raise self.refuse_reading(letter, old.span)
@@ -865,27 +845,25 @@ class ForRank(Rewriting):
         self.new[step] = self.gather(step, shifted)
         return self.gather(old, op.Gather(step, (*rest, *map(op.read_along, at.axes)), e.conditions))
 
+    # A whole axis is renamed if it is read at all numbers of another whole index over it.
     def renames_whole(self, slot: op.Slot) -> bool:
-        """Is a whole axis read at all numbers of another whole index over it?"""
         number = slot.number.operation
         alike = isinstance(number, op.Iota) and self.is_alike(slot.label[0], number.letter)
         return alike and not self.sharding.over((slot.label[0],))
 
     def is_here(self, number: Value, size: int) -> Value:
-        """Does a number lie among those of this rank?"""
         first = map_values(">=", [number, _whole(0, number.span)], number.span)
         return map_values("and", [first, map_values("<", [number, _whole(size, number.span)], number.span)], number.span)
 
 
 def _list_varied(value: Value) -> Iterator[str]:
-    """The axes of the mesh over which a value is varied already."""
     while isinstance(value.operation, Vary):
         yield value.operation.mesh
         value = value.operation.argument
 
 
+# Each number along an index is made of those at the same number alone.
 def is_along(operation: op.Operation, letter: str) -> bool:
-    """Is each number along an index made of those at the same number alone?"""
     match operation:
         case op.Map() | op.Spread():
             return True
@@ -910,9 +888,8 @@ def _size(letter: str, span: Span) -> Value:
 # --------------------------------------------------------------------------------------------------------------- lines
 
 
+# Exchanges that happen backward alone are dropped.
 def drop_gradients(function: Function) -> Function:
-    """A function without what ranks exchange backward alone."""
-
     def drop(lines: Iterable[Line | Turns]) -> Iterator[Line | Turns]:
         for line in lines:
             if isinstance(line, Turns):
@@ -955,13 +932,11 @@ def _write_lines(lines: Iterable[Line | Turns], there: set[Value], names: dict[V
             yield line
 
 
+# `within` is the recurrence in whose step the value stands. On the way through a `branch`, `there` are the values that are
+# there whichever branch is taken.
 def _write_exchanges(
     value: Value, there: set[Value], names: dict[Value, str], within: Value | None = None, branch: bool = False
 ) -> Iterator[Line]:
-    """A line for each value that is exchanged on the way to a value; `within` is the recurrence in whose step it stands.
-
-    On the way through a `branch`, these are the values that are there whichever branch is taken.
-    """
     if value in there:
         return
     inner = value.operands
@@ -990,8 +965,8 @@ def _write_line(value: Value, wanted: str, there: set[Value], names: dict[Value,
     return Line(names[value], value, tuple((letter,) for letter in value.axes))
 
 
+# A step is another value in each step of the recurrence.
 def _is_step(value: Value, recurrence: Value) -> bool:
-    """Is a value another in each step of a recurrence?"""
     assert isinstance(recurrence.operation, op.Recur)
     own = value is recurrence.operation.so_far or value.operation == op.Turn(recurrence.operation.letter)
     return own or any(_is_step(each, recurrence) for each in value.operands)

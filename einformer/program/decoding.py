@@ -138,12 +138,10 @@ def continue_functions(
 
 
 def reads_cache(function: Function, functions: Mapping[str, Function]) -> bool:
-    """Does a function read a cache, or call one that does?"""
     return any(_continues(value.operation, functions) for value in walk_values(function))
 
 
 def keeps_anything(function: Function, functions: Mapping[str, Function]) -> bool:
-    """Does a function keep something, or call one that does?"""
     inside = [value.operation for value in walk_values(function)]
     calls = {e.function for e in inside if isinstance(e, op.Call)}
     return any(isinstance(e, KEEPING) for e in inside) or any(keeps_anything(functions[name], functions) for name in calls)
@@ -194,8 +192,8 @@ class _Continuing:
     def renew(self, line: Line) -> Line:
         return replace(line, value=self.value(line.value), labels=self.labels(line.labels))
 
+    # A tensor is kept if it is read at other positions.
     def define(self, line: Line, version: tuple[str, int]) -> Iterator[Line]:
-        """The line that keeps a version of a tensor, if it is read at other positions."""
         self.lying[line.value] = line, self.inside + key(version[0])
         if kind := self.kept.get(version):
             yield self.keep(line.value, kind)
@@ -213,8 +211,8 @@ class _Continuing:
     def other(self, kind: Kind) -> str:
         return self.visible if kind == "visible" else f"-{self.time}"
 
+    # The kept positions of a tensor that the loop changes are another value in each turn, too.
     def rewrite_loop(self, turns: Turns) -> Iterator[Line | Turns]:
-        """A loop; the kept positions of a tensor that it changes are another value in each turn, too."""
         count, first = self.value(turns.count), [line for part in turns.carried for line in self.enter(part, turns)]
         self.around += (turns.letter,)
         lines = tuple(self.rewrite_lines(turns.lines))
@@ -228,8 +226,8 @@ class _Continuing:
         yield from (line for line in first if any(part.before is line.value for part in carried))
         yield replace(turns, count=count, carried=tuple(carried), lines=lines)
 
+    # A tensor as the first turn finds it; it is kept where the turns keep theirs.
     def enter(self, carried: Carried, turns: Turns) -> Iterator[Line]:
-        """A tensor as the first turn finds it, and the line that keeps it where the turns keep theirs."""
         if carried.before is not None:
             before, within = self.value(carried.before), self.value(carried.within)
             self.lying[within] = self.lying[before]
@@ -240,14 +238,14 @@ class _Continuing:
             if before in self.keeping:
                 self.keeping[within] = self.stand_in(carried.name, before) if kind is not None else self.keeping[before]
 
+    # What a turn ends with is kept where the next one reads it at other positions and nothing else does.
     def leave(self, carried: Carried, read: Collection[Value]) -> Iterator[Line]:
-        """The line that keeps what a turn ends with, where the next one reads it at other positions and nothing else does."""
         last, within = self.value(carried.last), self.keeping.get(self.value(carried.within))
         if last not in self.keeping and within is not None and within in read and isinstance(within.operation, op.Input):
             yield self.keep(last, "visible" if self.visible in within.axes else "earlier")
 
+    # The kept positions of a tensor that a loop changes stand for each turn, since the turn is not known.
     def stand_in(self, name: str, value: Value) -> Value:
-        """The kept positions of a tensor that a loop changes, where the turn is not known."""
         return replace(self.keeping[value], operation=op.Input(name + KEPT))
 
     def rewrite_carried(self, carried: Carried) -> Iterator[Carried]:
@@ -263,9 +261,9 @@ class _Continuing:
             kept = self.keeping[last]
             yield Carried(carried.name + KEPT, first, self.keeping.get(within, kept), kept, self.keeping[after])
 
+    # The path holds the layer, and the turns of the loops around.
     @property
     def inside(self) -> str:
-        """The path of this place: its layer's, and the turns of the loops around."""
         return "{path}" * (not self.is_model) + "".join(f"blocks.{{{letter}}}." for letter in self.around)
 
     # ---------------------------------------------------------------------------------------------------------- values
@@ -303,8 +301,8 @@ class _Continuing:
             case _:
                 return self.make(old, replace_operands(old.operation, self.value))
 
+    # It is over rows where it is over positions, or where its operands are.
     def make(self, old: Value, operation: op.Operation) -> Value:
-        """A value of an operation on others; it is over rows where it is over positions, or where these are."""
         axes = self.axes(old.axes)
         pairs = [*zip(old.operands, Value(operation).operands, strict=True)]
         gained = {row for row in self.rows for one, new in pairs if row in new.axes and row not in one.axes}
@@ -318,8 +316,8 @@ class _Continuing:
     def axes(self, axes: Axes) -> Axes:
         return join_labels(self.labels(tuple((letter,) for letter in axes)))
 
+    # Axes of positions stand behind the axes of rows.
     def labels(self, labels: tuple[Label, ...]) -> tuple[Label, ...]:
-        """How a value lies here: with the axes of its position, behind those of the rows."""
         own = {letter for label in labels for letter in label} - {self.time}
         here = tuple((letter,) for letter in self.here.axes if letter not in own)
         new = [part for label in labels for part in (here if label == (self.time,) else (label,))]
@@ -338,8 +336,8 @@ class _Continuing:
 
     # --------------------------------------------------------------------------------------------------------- reading
 
+    # A letter that becomes that of positions is read at their numbers.
     def view(self, old: Value, view: op.View) -> Value:
-        """Other letters for some axes; where one becomes that of positions, it is read at their numbers."""
         axis = next((k for k, pair in enumerate(zip(view.old, view.new, strict=True)) if self.moves(*pair)), None)
         if axis is None:
             return self.relabel(old, self.value(view.argument), self.labels(view.old), self.labels(view.new))
@@ -354,8 +352,8 @@ class _Continuing:
         labels = tuple(self.move_label(label, "visible") for label in self.labels(view.old))
         return self.relabel(old, kept, labels, self.labels(view.new))
 
+    # An axis moves if it is not read as it lies.
     def moves(self, before: Label, after: Label) -> bool:
-        """Are the letters of an axis such that it is not read as it lies?"""
         if len(after) > 1 or not self.is_time(after[0]) or before == after:
             return False
         return before == (self.time,) or not self.is_time(before[0])
@@ -369,14 +367,14 @@ class _Continuing:
         slots = [Slot((x,), number if x == inner[axis][0] else index(x)) for x in join_labels(inner)]
         return self.build_gather(old, table, slots)
 
+    # A tensor that is not kept is not read at other positions.
     def see_all(self, value: Value) -> Value:
-        """A tensor at all visible positions; one that is not kept is not read there."""
         if value not in self.keeping:
             self.keep(value, "visible")
         return self.keeping[value]
 
+    # At other positions it is exchanged of what is kept.
     def exchange(self, old: Value) -> Value:
-        """What ranks exchange of a tensor; at other positions it is exchanged of what is kept."""
         assert isinstance(old.operation, Collective)
         kept, new = (
             self.keeping.get(self.value(old.operation.argument)),
@@ -389,8 +387,8 @@ class _Continuing:
             self.keeping[new] = replace(new, operation=replace(old.operation, argument=kept), axes=axes)
         return new
 
+    # Its positions are its own, or lie among those that are kept.
     def gather(self, old: Value, e: op.Gather) -> Value:
-        """A tensor at computed numbers; its positions are its own, or lie among those that are kept."""
         conditions = tuple((self.value(condition), holds) for condition, holds in e.conditions)
         argument, slots, own = self.value(e.argument), list[Slot](), (op.Iota(self.time), op.Turn(self.time))
         for slot in e.slots:
@@ -405,14 +403,13 @@ class _Continuing:
                 value = self.zero_elsewhere(value, number)
         return value
 
+    # A tensor that is not kept is read at its own position: at another it is zero, or not needed.
     def zero_elsewhere(self, value: Value, number: Value) -> Value:
-        """A tensor that is not kept, at its own position: at another it is zero, or not needed."""
         here = map_values("==", [self.value(number), self.value(self.find_own(number))], value.span)
         chosen = here, value, Value(op.Constant(0), (), "integer", value.span)
         return Value(op.Map("where", chosen), unite_axes(chosen), value.kind, value.span)
 
     def read(self, argument: Value, slot: Slot, old: Value) -> tuple[Value, Slot]:
-        """A tensor at the number of one of its axes, and that number here."""
         label, number = slot.label, self.value(slot.number)
         if len(label) != 1 or not self.is_time(label[0]):
             return argument, slot._replace(number=number)
@@ -429,17 +426,17 @@ class _Continuing:
             return kept, Slot(self.move_label(label, "earlier"), self.ago(slot.number))
         return argument, slot._replace(number=number if self.is_formula(old) else self.find_own(slot.number))
 
+    # `2 s - s` is the position s.
     def is_own(self, number: Value) -> bool:
-        """Is it the position at which values are computed? `2 s - s` is."""
         return self.meanings.meaning(number) == self.meanings.meaning(self.find_own(number))
 
+    # A step whose number is counted from one has its own place.
     def find_own(self, number: Value) -> Value:
-        """A position's own place, or that of a step where its number is counted from one."""
         steps = any(inner.operation == op.Turn(self.time) for inner in walk(number))
         return Value(op.Turn(self.time), (), "integer") if steps else index(self.time)
 
+    # A row is read at a position of several axes or of none.
     def open_row(self, slots: list[Slot]) -> list[Slot]:
-        """A gather along its own positions, at a position of several axes or of none."""
         letters = {letter for slot in slots for letter in slot.label} | {*self.rows}
         here = [letter for letter in self.here.axes if letter == self.time or letter not in letters]
         axis = next((k for k, slot in enumerate(slots) if slot.number.operation == op.Iota(self.time)), None)
@@ -447,10 +444,10 @@ class _Continuing:
             return slots
         return [*slots[:axis], *map(read_along, here), *slots[axis + 1 :]]
 
+    # The gather runs along the rows too that its tensor has here.
     def build_gather(
         self, old: Value, argument: Value, slots: Sequence[Slot], conditions: tuple[tuple[Value, bool], ...] = ()
     ) -> Value:
-        """A gather, along the rows too that its tensor has here."""
         rows = (row for row in self.rows if row in argument.axes and not any(slot.label == (row,) for slot in slots))
         return replace(gather(argument, [*map(read_along, rows), *slots], old.span, conditions), kind=old.kind)
 
@@ -468,7 +465,6 @@ class _Continuing:
         return Value(Ago(Rewriting(count_back).rewrite(number)), number.axes, "integer", number.span)
 
     def step(self, number: Value) -> Value:
-        """A number of a step of a recurrence, counted as its steps are."""
         assert isinstance(number.operation, op.Map)
         terms = (
             argument if argument.operation == op.Turn(self.time) else self.value(argument)
@@ -476,8 +472,8 @@ class _Continuing:
         )
         return map_values("+", list(terms), number.span)
 
+    # A formula is made of numbers of positions and of weights alone, so it is computed wherever it is read.
     def is_formula(self, value: Value) -> bool:
-        """Is something made of numbers of positions and of weights alone, and so computed wherever it is read?"""
         others = (op.Input, op.Call, op.Recur)
         return self.new.get(value) not in self.keeping and not any(isinstance(x.operation, others) for x in walk(value))
 
@@ -500,8 +496,8 @@ class _Continuing:
 # --------------------------------------------------------------------------------- what is the same at every step
 
 
+# The first lines make what is the same at every step, and the next ones keep it.
 def _compute_once(function: Function, versions: Collection[tuple[str, int]], inside: str) -> Function:
-    """A function whose first lines make what is the same at every step, and the next ones keep it."""
     kept = {value: line for value, line in name_values(function.lines).items() if line.version in versions}
     if not kept:
         return function
@@ -516,8 +512,8 @@ def _compute_once(function: Function, versions: Collection[tuple[str, int]], ins
     return replace(function, lines=(*once, *first, *rest), output=rewriting.rewrite_equation(function.output))
 
 
+# Values `without` lines are there already.
 def _select(lines: Sequence[Line | Turns], values: set[Value], without: Collection[Value] = ()) -> list[Line | Turns]:
-    """The lines that make some values, where those `without` are there already."""
     chosen, before, made = list[Line | Turns](), {*without}, list[set[Value]]()
     for line in lines:  # a value that has a name already is made there
         made.append(name_values([line]).keys() - before)
@@ -532,8 +528,8 @@ def _select(lines: Sequence[Line | Turns], values: set[Value], without: Collecti
 # ------------------------------------------------------------------------------------------------------ outputs
 
 
+# The last lines, which look at no other position, are computed where outputs are asked for.
 def _narrow(function: Function, functions: Mapping[str, Function], time: str) -> Function:
-    """A model whose last lines, which look at no other position, are computed where their outputs are asked for."""
     done, lines = len(function.lines), function.lines
     while done and _stays(lines[done - 1], name_values((*function.inputs, *lines[: done - 1])), functions, time):
         done -= 1
@@ -549,15 +545,15 @@ def _narrow(function: Function, functions: Mapping[str, Function], time: str) ->
     return replace(function, lines=(*lines[:done], *first, *last), output=rewriting.rewrite_equation(function.output))
 
 
+# A product of several weights is computed for several lines together.
 def _find_shared(some: Sequence[Line | Turns], others: Sequence[Line | Turns]) -> Iterator[Value]:
-    """The operands that other lines compute together with theirs: a product of several weights."""
     named = name_values(others)
     computed = find_read(others) - named.keys()
     yield from (x for x in find_read(some, named) & computed if isinstance(x.operation, op.Rewritten) and x.operands)
 
 
+# A line stays if it looks neither at another position nor at the number of one.
 def _stays(line: Line | Turns, named: Collection[Value], functions: Mapping[str, Function], time: str) -> bool:
-    """Does a line look at no other position, nor at the number of one?"""
     return not any(
         any(axis_of(letter) == time != letter for letter in value.axes)
         or (value not in named and _looks(value.operation, functions, time))
@@ -575,6 +571,5 @@ def _continues(e: op.Operation, functions: Mapping[str, Function]) -> bool:
 
 
 def is_natural(number: Value) -> bool:
-    """Is a number surely not below zero?"""
     e = number.operation
     return isinstance(e, Positions) or (isinstance(e, op.Constant) and not isinstance(e.value, str) and e.value >= 0)

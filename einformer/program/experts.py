@@ -20,7 +20,6 @@ from einformer.program.rewrite import Rewriting, count_operands, count_reads, li
 
 
 def find_routings(flows: Flows) -> dict[str, Routing]:
-    """How the experts of each function are routed, of those that have some."""
     settled = flows.settled() if flows.choose() else {}
     routings = {name: find_routing(flow.function, flow) for name, flow in settled.items()}
     return {name: routing for name, routing in routings.items() if routing is not None}
@@ -49,14 +48,14 @@ class Routing:
 
     # ---------------------------------------------------------------------------------------------------- for pairs
 
+    # A picked value is computed whole, and its numbers for the pairs are picked.
     def is_picked(self, value: Value) -> bool:
-        """Is a value computed whole, so that its numbers for the pairs are picked?"""
         whole = value in self.names and value not in self.tensors
         stands = not isinstance(value.operation, op.Map | op.Einsum | op.Reduce | op.Spread | op.Call)
         return value is self.weight or self.letter not in value.axes or whole or stands
 
+    # Paired values are the sums over pairs, and the operands that are not there before.
     def find_paired(self) -> set[Value]:
-        """The values that are computed for pairs: the sums over them, and the operands that are not there before."""
         apart, todo = set(self.sums), [operand for value in self.sums for operand in value.operands]
         while todo:
             if (value := todo.pop()) not in apart and not self.is_picked(value):
@@ -73,8 +72,8 @@ class Routing:
             self.computed[value] = self.compute(value)
         return self.computed[value]
 
+    # A value without an axis of experts is computed for each row, and picked.
     def compute(self, value: Value) -> Value:
-        """The same, by what it is made of; a value without an axis of experts is computed for each row, and picked."""
         rest = tuple(letter for letter in value.axes if letter not in (*self.rows, self.letter))
         if self.is_picked(value):
             apart = {self.letter, *self.rows}.isdisjoint(value.axes)
@@ -103,8 +102,8 @@ class Routing:
                 return LinearMap(x, (weight,), (), (columns,), (put_heads_first(apart),), (self.letter,), self.pairs), around
         return None
 
+    # Values fit if no pair needs a matrix of its own.
     def fits(self, value: Value) -> bool:
-        """Can a value be computed for pairs, without a matrix for each of them?"""
         if self.is_picked(value):
             return True
         operation = value.operation
@@ -120,8 +119,8 @@ class Routing:
 
     # ------------------------------------------------------------------------------------------------------ rewrite
 
+    # A sum over pairs is the sum over its other letters.
     def sum_inside(self, value: Value) -> Value:
-        """The terms of a sum over pairs: the sum over its other letters."""
         assert isinstance(value.operation, op.Einsum)
         rest = tuple(letter for letter in value.operation.letters if letter != self.letter)
         axes = tuple(letter for letter in unite_axes(value.operation.factors) if letter not in rest)
@@ -129,9 +128,8 @@ class Routing:
             return replace(value, operation=replace(value.operation, letters=rest), axes=axes)
         return multiply(value.operation.factors)
 
+    # Values for pairs are computed after the weight that chooses the pairs.
     def rewrite(self) -> Function:
-        """The function, which computes values for pairs after the weight that chooses the pairs."""
-
         def rule(value: Value) -> Value:
             if value not in self.sums:
                 return value
@@ -175,7 +173,6 @@ def find_routing(function: Function, flow: Flow) -> Routing | None:
 
 
 def _walk_sums(function: Function) -> Iterator[tuple[int, Value, op.Einsum]]:
-    """The sums of a function, each with the number of its line, in order."""
     seen = set[Value]()
     for place, line in enumerate(walk_lines(function.lines)):
         new = [*walk(line.value, seen=seen)][::-1]
@@ -203,8 +200,8 @@ def _find_weight(value: Value, choice: Choice, flow: Flow) -> Value | None:
     return next((weight for operand in inside if (weight := _find_weight(operand, choice, flow)) is not None), None)
 
 
+# Sums come after the weight is known; the tensors are those that nothing else reads.
 def _find_sums(start: Routing, flow: Flow, choice: Choice) -> Routing:
-    """The sums over pairs after the weight is known, and the tensors that nothing else reads."""
     own, sums, reads = set(walk(start.weight)), set[Value](), count_reads(start.function)
     for place, value, total in _walk_sums(start.function):
         wide = not set(unite_axes(total.factors)) <= {start.letter, *start.rows}
@@ -233,8 +230,8 @@ def _may_be_paired(line: Line, routing: Routing) -> bool:
     return plain and {routing.letter, *routing.rows} <= set(letters)
 
 
+# All that is wanted for pairs can be computed for pairs, and after the weight is known.
 def _is_sound(routing: Routing) -> bool:
-    """Can all that is wanted for pairs be computed for pairs, and after the weight is known?"""
     lines = [*walk_lines(routing.function.lines)]
     for place, line in enumerate(lines):
         if line.value in routing.tensors:

@@ -173,14 +173,14 @@ def merge_maps(function: Function, scope: FunctionScope) -> Function:
     return Rewriting(lambda value: parts.get(value, value), descending=True).rewrite_function(function)
 
 
+# Read once only, a parameter may lie as that reading wants it.
 def _is_single(value: Value, scope: FunctionScope, reads: Counter[Value]) -> bool:
-    """Is a weight a parameter of its own that is read once only, so that it may lie as that reading wants it?"""
     weight = find_weight(value, scope)
     return weight is not None and isinstance(weight.operation, op.StoredWeight) and reads[weight] == 1
 
 
+# The outermost map comes first. Maps in the step of a recurrence stay apart, as in decoding.
 def walk_maps(value: Value, scope: FunctionScope, top: bool = True) -> Iterator[tuple[Value, LinearMap]]:
-    """The linear maps in a line, the outermost first; those in the step of a recurrence stay apart, as in decoding."""
     if top or value not in scope.names:
         if isinstance(value.operation, LinearMap):
             yield value, value.operation
@@ -188,16 +188,16 @@ def walk_maps(value: Value, scope: FunctionScope, top: bool = True) -> Iterator[
             yield from walk_maps(operand, scope, False)
 
 
+# An input is its value, and the axes that are summed, whatever their primes.
 def _identify_input(kernel: LinearMap, values: Values) -> object:
-    """The identity of the input of a map: its value, and the axes that are summed, whatever their primes."""
     places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(kernel.columns[0])}
     x = values.relettered(kernel.argument, places)
     meaning = values.meaning(x) if x is not None else kernel
     return meaning, tuple(map(axis_of, kernel.columns[0])), kernel.experts, not kernel.biases
 
 
+# Maps stay apart where the name is not free: `QK` may be a weight beside `Q` and `K`.
 def join(group: Sequence[Value], scope: FunctionScope, names_in_use: set[str]) -> dict[Value, Value]:
-    """Each of several maps as a part of one; alone where the name is not free: `QK` may be a weight beside `Q` and `K`."""
     kernels = [value.operation for value in group if isinstance(value.operation, LinearMap)]
     weights, biases = tuple(k.weights[0] for k in kernels), tuple(bias for k in kernels for bias in k.biases)
     names = [name_joint(some, scope) for some in (weights, biases) if some]
@@ -211,8 +211,8 @@ def join(group: Sequence[Value], scope: FunctionScope, names_in_use: set[str]) -
     return {old: Value(Part(whole, k), rest + kernels[k].rows[0], "tensor", old.span) for k, old in enumerate(group)}
 
 
+# `QKV` holds `Q`, `K` and `V`.
 def name_joint(weights: Sequence[Value], scope: FunctionScope) -> str:
-    """`QKV` holds `Q`, `K` and `V`."""
     return "".join(key(scope.names[weight]) for value in weights if (weight := find_weight(value, scope)) is not None)
 
 
@@ -224,8 +224,8 @@ _OPPOSITE = OPPOSITE | {"and": "or", "or": "and"}
 _NOTHING: dict[op.Operation, int] = {op.Constant(0): 1, op.Constant(-math.inf): 2}  # these stand last, the second rather
 
 
+# Inner choices are turned first.
 def turn_conditions(function: Function, legend: Legend) -> Function:
-    """A function with its conditions turned round, inner choices first."""
     scope = FunctionScope.of(function, legend)
     return Rewriting(functools.partial(_turn, scope), scope=scope).rewrite_function(function)
 
@@ -249,8 +249,8 @@ def _turn(scope: FunctionScope, value: Value) -> Value:
             return value
 
 
+# `where(c, 1, 0) == 1` is c.
 def _settle(value: Value, scope: FunctionScope) -> Value:
-    """The condition c that a comparison repeats: `where(c, 1, 0) == 1` is c."""
     match value.operation:
         case op.Map("and" | "or" as name, arguments):
             return _renew(value, op.Map(name, tuple(_settle(argument, scope) for argument in arguments)))
@@ -263,7 +263,6 @@ def _settle(value: Value, scope: FunctionScope) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """The condition that holds where another does not."""
     match value.operation:
         case op.Map("not", (inner,)):
             return inner
@@ -305,9 +304,8 @@ def raise_constants(functions: Functions, model: str, legend: Legend, time: str)
     return {name: new[name] if name in new else raising.compute(raising.functions[name]) for name in functions}
 
 
+# `μ x` is x where the scalar μ is 1; the formulas of the legend stay.
 def _drop_ones(function: Function, legend: Legend) -> Function:
-    """`μ x` is x where the scalar μ is 1; the formulas of the legend stay."""
-
     def rule(value: Value) -> Value:
         match value.operation:
             case op.Map("*", factors) | op.Einsum(_, factors):
@@ -431,8 +429,8 @@ def _list_names(function: Function) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------------------- masks
 
 
+# Causal masks are computed where they are added, instead of passed to every layer.
 def sink_masks(functions: Functions, legend: Legend) -> Functions:
-    """The functions with causal masks computed where they are added, instead of passed to every layer."""
     functions, values = dict(functions), Values(legend)
     for name in reversed(functions):
         calls = [call for function in functions.values() for call in walk_calls(function) if call.function == name]
@@ -472,7 +470,6 @@ def _drop_unread(function: Function, masks: set[Value]) -> Function:
 
 
 def _change_arguments(value: Value, change: Callable[[str, tuple[Value, ...]], Iterable[Value]]) -> Value:
-    """A value; where it is a call, one with other arguments."""
     match value.operation:
         case op.Call(name, arguments=arguments) as call:
             return replace(value, operation=replace(call, arguments=(*change(name, arguments),)))

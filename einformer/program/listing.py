@@ -66,8 +66,8 @@ class _Listing:
         yield from self.list_lines(turns.lines, indent + INDENT)
         self.names |= {carried.after: _spell_name(carried.name, carried.after.axes) for carried in turns.carried}
 
+    # A value below has a number; one made of numbers alone stands where it is read.
     def list_below(self, value: Value, indent: str) -> Iterator[str]:
-        """A value that has no name yet, under a number; a value made of numbers alone stands where it is read."""
         if value not in self.names and not _is_number(value):
             self.count += 1
             yield from self.assign(value, _spell_name(str(self.count), value.axes), indent)
@@ -78,8 +78,8 @@ class _Listing:
 
     # ------------------------------------------------------------------------------------------------- operations
 
+    # The value is in parentheses where it does not stand alone.
     def spell(self, value: Value, alone: bool = True) -> str:
-        """The name of a value; without a name the value itself, in parentheses where it does not stand alone."""
         if value in self.names:
             return self.names[value]
         text = self.spell_operation(value.operation)
@@ -124,13 +124,12 @@ class _Listing:
         return ", ".join(map(self.spell, values))
 
 
+# `u_bs(ae)`.
 def spell_line(line: Line) -> str:
-    """`u_bs(ae)`: a name with its letters as they lie."""
     return f"{line.name}_{spell_labels(line.labels)}" if line.labels else line.name
 
 
 def spell_labels(labels: Sequence[op.Label]) -> str:
-    """`bs(ae)`: letters as they lie."""
     return "".join(label[0] if len(label) == 1 else f"({''.join(label)})" for label in labels)
 
 

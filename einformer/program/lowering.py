@@ -55,15 +55,14 @@ def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, F
     return {name: body.lower_layer() for name, body in list_bodies(spec, legend, run, blind).items()}
 
 
+# Softmaxes over positions are `blind` where data may hide everything.
 def list_bodies(spec: Spec, legend: Legend, run: bool = True, blind: frozenset[Span] = frozenset()) -> dict[str, Lowering]:
-    """The layers of a spec, each as it is lowered; of the softmaxes over positions some may be `blind`."""
     layers, time, wholes = {layer.name: layer for layer in spec.layers}, find_time(spec), dict[str, Whole]()
     wholes |= {layer.name: Whole(layer, layers, legend, wholes) for layer in spec.layers}
     return {layer.name: Lowering(layer, layers, legend, time, wholes, run, blind) for layer in spec.layers}
 
 
 def find_time(spec: Spec) -> str:
-    """The axis of positions, if there is one."""
     return next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")
 
 
@@ -121,7 +120,6 @@ class Lowering:
         return tuple(self.lower_loop(s) if isinstance(s, Loop) else self.lower_equation(s) for s in body)
 
     def lower_equation(self, equation: Equation) -> Line:
-        """The line of an equation; its name stands for its value from here on."""
         letter = find_recurrence(equation)
         value = self.value(equation.right) if letter is None else self.lower_recurrence(equation, letter)
         if self.renames(equation, value):
@@ -130,15 +128,15 @@ class Lowering:
         self.names[line.name] = line = replace(line, equation=equation, version=self.count_version(line.name))
         return line
 
+    # A tensor that `<-` changes keeps the letters under which it was defined.
     def keep_letters(self, equation: Equation, line: Line) -> Line:
-        """A tensor that `<-` changes keeps the letters under which it was defined."""
         if equation.relation != "<-":
             return line
         labels = self.names[line.name].labels
         return replace(line, value=relabel(line, labels, equation.span), labels=labels)
 
+    # `z`, then `z_2` in as many loops.
     def count_version(self, name: str) -> tuple[str, int]:
-        """`z`, then `z_2` in as many loops."""
         self.versions[name, self.depth] += 1
         number = self.versions[name, self.depth]
         return name + (f"_{number}" if number > 1 else ""), self.depth
@@ -150,8 +148,8 @@ class Lowering:
     def define(self, left: Tensor | Name, value: Value) -> Line:
         return Line(left.name, spread(value, slot_letters(left)), find_labels(left))
 
+    # A tensor that the loop changes is another value in each turn, of one kind in all of them.
     def lower_loop(self, loop: Loop) -> Turns:
-        """A loop: a tensor that it changes is another value in each turn, of one kind in all of them."""
         changed = tuple(dict.fromkeys(q.left.name for q in equations(loop.body)))
         before = {name: self.names[name] for name in changed if name in self.names}
         kinds = {name: line.value.kind for name, line in before.items()}
@@ -169,15 +167,15 @@ class Lowering:
         carried = tuple(self.carry(name, before.get(name), within.get(name)) for name in changed)
         return Turns(loop.index.letter, count, carried, lines, loop)
 
+    # After the last turn the name stands for what that has left.
     def carry(self, name: str, before: Line | None, within: Line | None) -> op.Carried:
-        """The value of a name in the turns of a loop; after the last it stands for what that has left."""
         last = self.names[name]
         self.names[name] = after = stand_in(last, within.value.kind if within else last.value.kind)
         start = within or stand_in(last, last.value.kind)
         return op.Carried(name, before.value if before else None, start.value, last.value, after.value)
 
+    # A recurrence reads its own left side at earlier positions (R4).
     def lower_recurrence(self, equation: Equation, letter: str) -> Value:
-        """An equation that reads its own left side at earlier positions (R4)."""
         left = equation.left
         whole = self.wholes[self.layer.name].needs(Name(left.name)) == frozenset()
         so_far = Value(op.Input(left.name), slot_letters(left), "integer" if whole else "tensor", left.span)
@@ -225,15 +223,15 @@ class Lowering:
     def map(self, function: str, arguments: Iterable[Expression], span: Span) -> Value:
         return map_values(function, [self.value(argument) for argument in arguments], span)
 
+    # `K` is a size where `K_dea` is a weight (R1).
     def name(self, e: Name) -> Value:
-        """A tensor without a subscript, a size, a scalar, a constant: `K` is a size where `K_dea` is a weight (R1)."""
         if e.name in self.bare:
             return self.look_up(e.name).value
         whole = e.name not in CONSTANTS and self.legend.axis_of_size(e.name) is not None
         return Value(op.Constant(e.name), (), "integer" if whole else "number", e.span)
 
+    # Row-major: `(ae)` is the number a H + e.
     def number_group(self, e: Group) -> Value:
-        """Row-major: `(ae)` is the number a H + e."""
         total: Value | None = None
         for member in e.members:
             number = self.value(member)
@@ -248,7 +246,6 @@ class Lowering:
         return Value(op.Constant(f"|{axis_of(letter)}|"), (), "integer")
 
     def look_up(self, name: str) -> Line:
-        """The value of a name: a tensor of the body, a weight, or a scalar with indices."""
         if name in self.names:
             return self.names[name]
         weight = next((w for w in self.layer.weights if w.name == name), None)
@@ -261,8 +258,8 @@ class Lowering:
         assert weight.default is not None
         return self.define(Tensor(weight.name, weight.indices), self.lower_apart(weight.default))
 
+    # A formula of a scalar is lowered where no letter stands still.
     def scalar(self, name: str) -> Line:
-        """A scalar with indices, where no letter stands still."""
         scalar = self.legend.scalars[name]
         if isinstance(scalar.value, tuple):
             letter = scalar.indices[0].letter
@@ -276,8 +273,8 @@ class Lowering:
 
     # ------------------------------------------------------------------------------------------------------- slots
 
+    # Slots that are letters rename axes; others are numbers at which the tensor is read (R4).
     def read(self, line: Line, e: Tensor, selects: bool = False) -> Value:
-        """`T_{…}`: under other letters where the slots are letters, else at the numbers that they are (R4)."""
         if not e.slots:
             return line.value
         labels = tuple(map(list_letters, e.slots))
@@ -289,8 +286,8 @@ class Lowering:
         proved = map(self.stays, e.slots, line.labels, timed)
         return gather(line.value, [*map(op.Slot, line.labels, numbers, timed, proved)], e.span, self.branches)
 
+    # The proof uses the conditions around the slot.
     def stays(self, slot: Expression, label: Label, timed: bool) -> bool:
-        """Is it proved that a slot holds a number of its axis, where the conditions around it hold?"""
         if list_letters(slot) or not self.run:
             return bool(list_letters(slot))
         try:
@@ -305,8 +302,8 @@ class Lowering:
             self.known.append(IndexNumbers.of(self.layer, self.legend, frozenset([self.time])))
         return self.known[0]
 
+    # A tensor in a slot selects, so that it must not lie before the start of time.
     def lower_slot(self, slot: Expression) -> Value:
-        """The number of a slot; a tensor in a slot selects, so that it must not lie before the start of time."""
         return self.read(self.look_up(slot.name), slot, True) if isinstance(slot, Tensor) else self.value(slot)
 
     # --------------------------------------------------------------------------------------------------- operators
@@ -322,12 +319,12 @@ class Lowering:
             return self.run_over({index.letter for index in e.indices}, lambda inner: inner.operate(e))
         return self.map(e.name, self.complete_arguments(e), e.span)
 
+    # Dropout has its probability from the legend where none is said.
     def complete_arguments(self, e: Apply) -> tuple[Expression, ...]:
-        """The arguments of a function; dropout has its probability from the legend where none is said."""
         return (*e.arguments, Name("p")) if e.name == "Dr" and len(e.arguments) == 1 else e.arguments
 
+    # Letters that stand still here run too: what is left of these is read where they stand.
     def run_over(self, letters: Iterable[str], f: Callable[[Lowering], Value]) -> Value:
-        """f, in which these letters run, also those that stand still here: what is left of these is read where they stand."""
         letters = set(letters)
         branches = tuple(branch for branch in self.branches if letters.isdisjoint(branch[0].axes))
         inside = replace(self, still=self.still - letters, branches=branches, guards=keep_guards(self.guards, letters))
@@ -336,8 +333,8 @@ class Lowering:
             return value
         return gather(value, [op.Slot((letter,), self.value(Index(letter))) for letter in value.axes], value.span)
 
+    # In each branch the condition holds or does not.
     def choose(self, e: Apply) -> Value:
-        """One of two values; in each, the condition holds or does not."""
         condition = self.value(e.arguments[0])
         arms = [self.lower_branch(e, condition, holds) for holds in (True, False)]
         axes, kind = unite_axes([condition, *arms]), combine_kinds(arms)
@@ -347,8 +344,8 @@ class Lowering:
         branches, guards = (*self.branches, (condition, holds)), self.guards + split_condition(e.arguments[0], holds)
         return replace(self, branches=branches, guards=guards).value(e.arguments[1 if holds else 2])
 
+    # A sum of a product is a contraction.
     def operate(self, e: Apply) -> Value:
-        """An operator over letters: of a product, a sum is a contraction."""
         letters = tuple(index.letter for index in e.indices)
         *counts, argument = e.arguments
         if e.name == "sum":
@@ -361,22 +358,21 @@ class Lowering:
         return Value(op.Reduce(e.name, letters, value, numbers, weighs), axes, kind if kind != "integer" else "number", e.span)
 
     def is_weighed(self, e: Apply, value: Value) -> bool:
-        """Is something of the argument of an operator surely finite?"""
         letters = tuple(index.letter for index in e.indices)
         if any(axis_of(letter) == self.time != letter for letter in letters):
             return e.span not in self.blind
         return is_weighed(value, letters, self.legend)
 
+    # A denominator is the factor one over it.
     def list_factors(self, e: Expression) -> Iterable[Value]:
-        """The factors of a sum; the denominator as one over it."""
         factors = factors_of(e) if isinstance(e, tree.Product | tree.Quotient) else (e,)
         for factor in factors[:-1] if isinstance(e, tree.Quotient) else factors:
             yield self.value(factor)
         if isinstance(e, tree.Quotient):
             yield map_values("/", [Value(op.Constant(1), (), "integer", e.span), self.value(e.denominator)], e.span)
 
+    # Each argument has exactly the axes of its formal.
     def call(self, e: Apply, callee: Layer) -> Value:
-        """Another layer: each argument has exactly the axes of its formal."""
         instance = any(weight.name == e.name for weight in self.layer.weights)
         whole = replace(self, branches=(), guards=())  # it is computed whole, whichever branch it stands in
         pairs = zip(callee.formals, e.arguments, strict=True)
@@ -401,8 +397,8 @@ def find_recurrence(equation: Equation) -> str | None:
     return None
 
 
+# `(s - 1)` is 1 position back; a slot without a fixed number counts 0.
 def _measure_back(numbers: IndexNumbers, slot: Expression, letter: str) -> int:
-    """How many positions back a slot is at most: 1 of `(s - 1)`; 0 where that is not a fixed number."""
     letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
     ranges = [numbers.numbers(x, None) for x in letters]
     ends = itertools.product(*({*some[:1], *some[-1:]} for some, _ in ranges))
@@ -415,12 +411,11 @@ def _measure_back(numbers: IndexNumbers, slot: Expression, letter: str) -> int:
 
 
 def find_labels(left: Tensor | Name) -> tuple[Label, ...]:
-    """How a left side lies: the letters of each of its slots."""
     return tuple(map(list_letters, left.slots)) if isinstance(left, Tensor) else ()
 
 
+# Only an index or a group of indices has letters.
 def list_letters(slot: Expression) -> Label:
-    """The letters of a slot that is an index or a group of them; of another none."""
     if isinstance(slot, Index):
         return (slot.letter,)
     members = slot.members if isinstance(slot, Group) else (slot,)
@@ -428,19 +423,17 @@ def list_letters(slot: Expression) -> Label:
 
 
 def stand_in(line: Line, kind: Kind) -> Line:
-    """Another value that lies the same way."""
     return replace(line, value=Value(op.Input(line.name), line.value.axes, kind, line.value.span), equation=None)
 
 
 def relabel(line: Line, new: tuple[Label, ...], span: Span) -> Value:
-    """A line's value under other letters."""
     if new == line.labels:
         return line.value
     return Value(op.View(line.value, line.labels, new), op.join_labels(new), line.value.kind, span)
 
 
+# The order holds where the value had not all of the letters.
 def spread(value: Value, letters: op.Axes) -> Value:
-    """A value with these axes, in this order where it had not all of them."""
     if value.axes == letters or (set(value.axes) == set(letters) and letters):
         return value
     kind: Kind = value.kind if letters else "tensor"

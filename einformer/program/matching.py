@@ -50,8 +50,8 @@ def read_norm(value: Value, scope: FunctionScope) -> Norm | None:
     return None
 
 
+# The reason is empty where a value is not a product that divides by the root of a mean square.
 def explain_norm(value: Value, scope: FunctionScope) -> str:
-    """Why a product that divides by the root of a mean square is not one norm; empty where a value is no such product."""
     read = functools.partial(scope.read, opens=scope.is_computed)
     terms = read(value) if isinstance(value.operation, op.Map) and _has_root(value, scope) else ()
     roots = [factor for term in terms for factor, power in term.powers.items() if power == -HALF]
@@ -73,8 +73,8 @@ def _has_root(value: Value, scope: FunctionScope) -> bool:
             return False
 
 
+# A norm divides by one root, and the root measures the dividend.
 def _read_product(read: Read, value: Value, scope: FunctionScope) -> Norm | None:
-    """The norm that a product is: it divides by one root, and the root measures the dividend."""
     terms = read(value)
     roots = [factor for factor, power in terms[0].powers.items() if power == -HALF] if len(terms) == 1 else []
     measured = _read_measured(read(roots[0].value), read) if len(roots) == 1 else None
@@ -91,8 +91,8 @@ def _read_product(read: Read, value: Value, scope: FunctionScope) -> Norm | None
     return Norm("layer" if plain else "rms", letter, argument, epsilon, spell(gain) if gain.powers else None)
 
 
+# Returns the vector of the mean square in a root, the letter of the mean, and the number that is added.
 def _read_measured(terms: Terms, read: Read) -> tuple[Term, str, Value] | None:
-    """The vector whose mean square a root is of, the letter of the mean, and the number that is added."""
     for mean, epsilon in (terms, terms[::-1]) if len(terms) == 2 else ():
         match [factor.value for factor in mean.powers if isinstance(factor.value.operation, op.Einsum)]:
             case [Value(operation=op.Einsum((letter,), factors), axes=axes)]:
@@ -104,10 +104,10 @@ def _read_measured(terms: Terms, read: Read) -> tuple[Term, str, Value] | None:
     return None
 
 
+# The vector takes the letter that the dividend has in its place.
 def _move_letter(
     x: Term, letter: str, epsilon: Value, divided: Term, read: Read, scope: FunctionScope
 ) -> tuple[Term, str, Value]:
-    """The vector that a root measures, under the letter that the dividend has in its place."""
     letters = {other for factor in divided.powers for other in factor.letters if axis_of(other) == axis_of(letter)}
     if len(letters) != 1 or letter in letters:
         return x, letter, epsilon
@@ -119,8 +119,8 @@ def _move_letter(
     return (inner[0], other, epsilon) if len(inner) == 1 else (x, letter, epsilon)
 
 
+# Returns the x of `x - mean_d x`.
 def _find_uncentred(x: Term, letter: str, read: Read) -> Value | None:
-    """Of `x - mean_d x` the x."""
     for factor in x.powers if len(x.powers) == 1 else ():
         terms = read(map_values("*", [factor.value]))
         for mean in terms if len(terms) > 1 else ():
@@ -147,8 +147,8 @@ def read_linear(value: Value, scope: FunctionScope) -> Value | None:
             return None
 
 
+# The reason is empty where a value is not a product of a tensor and a trained matrix.
 def explain_linear(value: Value, scope: FunctionScope) -> str:
-    """Why the product of a tensor and a trained matrix is not one linear map; empty where a value is no such product."""
     match value.operation:
         case op.Einsum(letters, factors) if len(terms := scope.read(multiply(factors))) == 1:
             product, summed = terms[0], frozenset(letters)
@@ -167,21 +167,20 @@ def explain_linear(value: Value, scope: FunctionScope) -> str:
     return ""
 
 
+# The notes write features before heads, `q_bsea`; memory is faster the other way round.
 def put_heads_first(some: Axes) -> Axes:
-    """The notes write features before heads, `q_bsea`; memory is faster the other way round."""
     return some[1:] + some[:1]
 
 
 def find_weight(value: Value, scope: FunctionScope) -> Value | None:
-    """The trained weight that a value is, under whatever letters."""
     match value.operation:
         case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
             value = argument
     return value if value in scope.learned else None
 
 
+# Returns the other factors, and the sum over letters among the factors that open.
 def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) -> tuple[Term, Value, op.Einsum] | None:
-    """The other factors of a product, and the one of those that open that is a sum over letters."""
     factors = [factor for factor, power in product.powers.items() if power == 1 and opens(factor.value)]
     match [(factor, total) for factor in factors if isinstance(total := factor.value.operation, op.Einsum)]:
         case [(factor, total)]:
@@ -191,7 +190,6 @@ def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) ->
 
 
 def _read_scaled(value: Value, scope: FunctionScope) -> tuple[Value, Term] | None:
-    """The linear map that a sum is, and the factors around it."""
     terms = scope.read(value)
     split = split_sum(terms[0]) if len(terms) == 1 else None
     if split is None:
@@ -206,8 +204,8 @@ def _read_scaled(value: Value, scope: FunctionScope) -> tuple[Value, Term] | Non
     return Value(linear, rest + linear.rows[0], "tensor", value.span), around
 
 
+# One of the factors is the matrix, all others are its input.
 def _read_map(product: Term, summed: frozenset[str], scope: FunctionScope) -> LinearMap | None:
-    """The map of a sum of a product: by one of its factors, of all others."""
     for weight in (f for f, power in product.powers.items() if power == 1 and find_weight(f.value, scope) is not None):
         rest, own = product.without(weight), weight.value.axes
         rows, columns = (tuple(letter for letter in own if (letter in summed) == inside) for inside in (False, True))
@@ -221,8 +219,8 @@ def _read_map(product: Term, summed: frozenset[str], scope: FunctionScope) -> Li
     return None
 
 
+# If the others have the same of the summed letters, no order is better.
 def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: FunctionScope) -> bool:
-    """Is a weight multiplied after all other factors? Where these have the same of the summed letters, no order is better."""
     factors = list(product.powers)
     if summed <= weight.letters and all(summed <= factor.letters or not summed & factor.letters for factor in factors):
         return True
@@ -231,7 +229,6 @@ def _is_last(weight: Factor, product: Term, summed: frozenset[str], scope: Funct
 
 
 def _read_biased(terms: tuple[Value, ...], scope: FunctionScope) -> Value | None:
-    """The first linear map among the terms of a sum that has its bias among them too, plus the others."""
     for term in terms:
         match _read_scaled(term, scope) if isinstance(term.operation, op.Einsum) and scope.is_open(term) else None:
             case Value(operation=LinearMap() as linear) as value, around if identity((around,)) == identity((Term(),)):
@@ -262,8 +259,8 @@ def read_loss(value: Value, scope: FunctionScope) -> Value | None:
             return None
 
 
+# The element of a sum is the sum of elements; a closed sum is one term.
 def _list_signed(value: Value, scope: FunctionScope, closed: bool = False) -> list[tuple[int, Value]]:
-    """The terms of a sum, each with its sign; the element of a sum is the sum of elements. A closed sum is one term."""
     match value.operation:
         case op.Map("*", (minus, rest)) if minus.operation == op.Constant(-1):
             return [(-sign, term) for sign, term in _list_signed(rest, scope, closed)]
@@ -280,8 +277,8 @@ def _pick(value: Value, gather: op.Gather, term: Value) -> Value:
     return term if all(slot.is_whole for slot in own) else replace(value, operation=replace(gather, argument=term, slots=own))
 
 
+# All other axes are read at their own numbers.
 def _read_picked(total: Value, picked: Value) -> CrossEntropy | None:
-    """`lse_v y_bv` and `y_{b t_b}`, where the numbers of all other axes are their own."""
     match total.operation, picked.operation:
         case op.Reduce("lse", (letter,), scores), op.Gather(argument, slots) if argument is scores:
             match [slot for slot in slots if slot.label == (letter,) or not slot.is_whole]:
@@ -307,8 +304,8 @@ def read_reversed(value: Value, legend: Legend) -> Value | None:
     return Value(Reversed(view, turned[0]), axes, argument.kind, value.span)
 
 
+# `a H + e` has the members a and e.
 def _list_members(number: Value) -> list[Value]:
-    """The numbers of a group: a and e of `a H + e`."""
     match number.operation:
         case op.Map("+", (Value(operation=op.Map("*", (first, Value(operation=op.Constant(str()))))), last)):
             return [*_list_members(first), last]
@@ -316,8 +313,8 @@ def _list_members(number: Value) -> list[Value]:
             return [number]
 
 
+# `i` runs forwards, and `1 - i` backwards, where there are two i.
 def _read_member(member: Value, legend: Legend) -> tuple[str, bool]:
-    """The letter i of `i`, and of `1 - i`, of which there are two; whether it runs backwards."""
     match member.operation:
         case op.Iota(letter):
             return letter, False

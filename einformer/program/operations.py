@@ -290,7 +290,6 @@ class Program:
 
 
 def find_row(operation: Operation) -> Primitive | None:
-    """The row of a function or an operator in the table."""
     match operation:
         case Map(name) | Reduce(name):
             return PRIMITIVES.get((name, isinstance(operation, Reduce)))
@@ -298,8 +297,8 @@ def find_row(operation: Operation) -> Primitive | None:
             return None
 
 
+# The operation stays itself where no operand is another.
 def replace_operands(operation: Operation, new: Callable[[Value], Value]) -> Operation:
-    """The operation with other values in the place of its operands; itself where none is another."""
     changed = {
         name: part for name in operation.__match_args__ if (part := _replace(old := getattr(operation, name), new)) is not old
     }
@@ -329,67 +328,58 @@ def _replace(part: Any, new: Callable[[Value], Value]) -> Any:
 
 
 def join_labels(labels: Iterable[Label]) -> Axes:
-    """The letters of several axes, in order."""
     return tuple(letter for label in labels for letter in label)
 
 
+# A group of other axes, or in another order, splits an axis elsewhere.
 def renames(old: Label, new: Label) -> bool:
-    """Does each letter of an axis become one other? A group of other axes, or in another order, splits it elsewhere."""
     return len(old) == len(new) and (len(old) == 1 or [*map(axis_of, old)] == [*map(axis_of, new)])
 
 
 def index(letter: str) -> Value:
-    """An index as a number."""
     return Value(Iota(letter), (letter,), "integer")
 
 
 def read_along(letter: str) -> Slot:
-    """An axis at all its numbers."""
     return Slot((letter,), index(letter))
 
 
 def gather(argument: Value, slots: Sequence[Slot], span: Span, conditions: tuple[tuple[Value, bool], ...] = ()) -> Value:
-    """A tensor at numbers."""
     operation = Gather(argument, tuple(slots), conditions)
     return Value(operation, unite_axes(operation.numbers), argument.kind, span)
 
 
 def map_values(function: str, arguments: Sequence[Value], span: Span | None = None) -> Value:
-    """A function of values, lined up by letter."""
     kind = _kind_of(function, arguments)
     return Value(Map(function, tuple(arguments)), unite_axes(arguments), kind, span or arguments[0].span)
 
 
 def multiply(factors: Sequence[Value]) -> Value:
-    """The product of factors; of one, itself."""
     return factors[0] if len(factors) == 1 else map_values("*", factors)
 
 
+# The sum of no terms is zero.
 def add(terms: Sequence[Value]) -> Value:
-    """The sum of terms; of one, itself, of none zero."""
     return terms[0] if len(terms) == 1 else map_values("+", terms) if terms else Value(Constant(0), (), "integer")
 
 
 def contract(letters: Axes, factors: tuple[Value, ...], span: Span | None = None) -> Value:
-    """The sum over letters of a product."""
     axes = tuple(letter for letter in unite_axes(factors) if letter not in letters)
     kind = combine_kinds(factors) if axes else "tensor"
     return Value(Einsum(letters, factors), axes, kind, span or factors[0].span)
 
 
 def unite_axes(values: Iterable[Value]) -> Axes:
-    """The letters of several values, each once."""
     return tuple(dict.fromkeys(letter for value in values for letter in value.axes))
 
 
 def combine_kinds(values: Sequence[Value]) -> Kind:
-    """The kind of an arithmetic combination."""
     kinds = {value.kind for value in values}
     return next((kind for kind in ("tensor", "number", "integer") if kind in kinds), "condition")
 
 
+# Quotients and powers are not whole numbers; a condition on tensors is a tensor.
 def _kind_of(function: str, arguments: Sequence[Value]) -> Kind:
-    """Quotients and powers are not whole numbers; a condition on tensors is a tensor."""
     kind = combine_kinds(arguments[1:] if function == "where" else arguments)
     if kind == "tensor" or function in ("+", "*", "where"):
         return kind

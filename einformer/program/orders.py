@@ -17,11 +17,9 @@ MOST = 8  # factors whose orders are all compared; more are taken in the order o
 MANY = 4096  # stands for a size that each call brings along
 
 
+# Axes that inputs bring along count as large, and the `single` letter as 1: code is emitted before their sizes are known, so
+# they do not decide its order.
 def estimate_size(legend: Legend, letter: str, single: str = "") -> int:
-    """The size of an axis that a model binds, a large one of the others, which inputs bring along; 1 of the `single` one.
-
-    Emitted code is written before the sizes of its inputs are known, so they do not decide its order.
-    """
     if letter == single:
         return 1
     axis = legend.axis(letter)
@@ -92,8 +90,8 @@ class _Plans:
         return frozenset[str]().union(*(letters for k, letters in enumerate(self.operands) if mask >> k & 1))
 
 
+# Each split comes once, as the part with the first member; splits of late members come first.
 def _walk_halves(mask: int) -> Iterator[int]:
-    """Each way to part a set in two, once, as the part with its first member; those that split off late members first."""
     rest = other = mask & (mask - 1)
     parts = []
     while other:

@@ -35,13 +35,13 @@ def walk(*values: Value, closed: Collection[Value] = (), seen: set[Value] | None
             todo += [(value, True), *((operand, False) for operand in reversed(inside))]
 
 
+# Operands come first.
 def walk_values(function: Function) -> Iterator[Value]:
-    """The values of a function, each once, after its operands."""
     return walk(*(line.value for line in list_lines(function)), function.output.value)
 
 
+# Calls in arguments come first.
 def walk_calls(function: Function) -> Iterator[op.Call]:
-    """The calls of a function, each once, after those in their arguments."""
     return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
 
 
@@ -59,10 +59,10 @@ def find_conditions(function: Function, values: Values) -> dict[Value, Condition
     return {value: tuple((condition, holds) for (_, holds), condition in each.items()) for value, each in held.items()}
 
 
+# Nothing holds where the operands have letters of their own.
 def _pass_down(
     value: Value, held: dict[tuple[int, bool], Value], values: Values
 ) -> Iterator[tuple[Value, dict[tuple[int, bool], Value]]]:
-    """The operands of a value, with what holds where they are read; nothing where they have letters of their own."""
     match value.operation:
         case op.Map("where", (condition, then, otherwise)):
             yield condition, held
@@ -77,27 +77,26 @@ def _pass_down(
             yield from ((operand, {}) for operand in value.operands)
 
 
+# Lines are inputs, weights, scalars and equations, also those of loops.
 def list_lines(function: Function) -> list[Line]:
-    """The named values of a function, in order: its inputs, weights, scalars and lines, also those of loops."""
     return [*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines)]
 
 
 def walk_lines(lines: Iterable[Line | Turns]) -> Iterator[Line]:
-    """The lines of equations among some lines, those of loops too."""
     for line in lines:
         yield from walk_lines(line.lines) if isinstance(line, Turns) else (line,)
 
 
+# Outer loops come first.
 def walk_loops(lines: Iterable[Line | Turns]) -> Iterator[Turns]:
-    """The loops among some lines, those outside first."""
     for line in lines:
         if isinstance(line, Turns):
             yield line
             yield from walk_loops(line.lines)
 
 
+# Loops may name values too. The first of several names counts.
 def name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
-    """The line of each value that has a name after these lines, also after loops: of several names the first."""
     own = [*walk_lines(lines)]
     first, last = ({line.value: line for line in some} for some in (reversed(own), own))
     for turns in reversed([*walk_loops(lines)]):
@@ -106,13 +105,12 @@ def name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
 
 
 def find_read(lines: Sequence[Line | Turns], named: Collection[Value] = ()) -> set[Value]:
-    """The values that lines are made of, down to named ones."""
     first = {part.before for turns in walk_loops(lines) for part in turns.carried if part.before is not None}
     return first | {*walk(*(line.value for line in walk_lines(lines)), closed=named)}
 
 
+# Comparisons, choices and numbers of slots pass no gradient on.
 def list_differentiated(value: Value) -> tuple[Value, ...]:
-    """The operands that a gradient reaches: none of an operation that compares or chooses, and no number of a slot."""
     match value.operation:
         case op.Gather(argument):
             return (argument,)
@@ -124,7 +122,6 @@ def list_differentiated(value: Value) -> tuple[Value, ...]:
 
 
 def find_differentiated(function: Function) -> set[Value]:
-    """The values of a function that the gradient of its output reaches."""
     changed = dict[Value, tuple[Value, ...]]()
     for turns in walk_loops(function.lines):
         for carried in turns.carried:
@@ -139,12 +136,11 @@ def find_differentiated(function: Function) -> set[Value]:
 
 
 def count_operands(values: Iterable[Value]) -> Counter[Value]:
-    """How often each value is an operand of some."""
     return Counter(operand for value in values for operand in value.operands)
 
 
+# Operands, loops and the output read a value; the line that names it does not.
 def count_reads(function: Function) -> Counter[Value]:
-    """How often each value is read: as an operand, by a loop, as the output; not by the line that names it."""
     counted = count_operands(walk_values(function))
     counted[function.output.value] += 1
     for turns in reversed([*walk_loops(function.lines)]):
@@ -206,12 +202,12 @@ class FunctionScope:
     def stands(self, value: Value) -> bool:
         return value in self.fixed or self.standing.get(self.names[value]) is value
 
+    # A kernel may stand here if all the values that it reads still have their names.
     def allows(self, kernel: Value) -> bool:
-        """May a kernel stand here: have all the values that it reads their names still?"""
         return all(map(self.stands, self.walk_leaves(kernel)))
 
+    # Operands that are `there` have not changed.
     def find_changed(self, value: Value, there: set[Value] | None = None) -> str:
-        """The name of an operand that has changed since a value was computed; operands that are `there` have not."""
         there = set() if there is None else there
         for leaf in self.walk_leaves(value):
             if leaf not in there and not self.stands(leaf):
@@ -230,8 +226,8 @@ class FunctionScope:
         closed = lambda inner: inner in self.names and not opens(inner)  # noqa: E731
         return self.values.apart(value, lambda inner: self.values.terms(inner, closed))
 
+    # Nothing else reads the values that a kernel replaces.
     def covers(self, value: Value, kernel: Value) -> bool:
-        """Are the values that a kernel replaces read by nothing else?"""
         leaves = set(self.walk_leaves(kernel))
         inside, todo = {value}, [*value.operands]
         while todo:
@@ -300,8 +296,8 @@ class Rewriting:
         return Function(function.name, inputs, weights, scalars, lines, self.rewrite_equation(function.output))
 
 
+# `nothing` stands where the output does not depend on what lines compute.
 def prune(function: Function, nothing: Operation) -> Function:
-    """A function in whose lines `nothing` stands where its output does not depend on what they compute."""
     used = _find_used(function)
 
     def keep(line: Line | Turns) -> Line | Turns:

@@ -31,8 +31,8 @@ class Role:
     residual: tuple[int, Expression] | None = None  # terms in a turn, turns of the loop
 
 
+# The first use of a weight decides its role.
 def read_roles(functions: Mapping[str, Function], name: str) -> dict[str, Role]:
-    """The role of each weight of a function, by its first use."""
     roles, residual, seen = dict[str, Role](), _find_residual(functions, name), set[Value]()
     for line in walk_lines(functions[name].lines):
         returned = line.equation is not None and line.equation.relation == "return"
@@ -42,8 +42,8 @@ def read_roles(functions: Mapping[str, Function], name: str) -> dict[str, Role]:
     return {line.name: roles.get(line.name, Role(Kind.MATRIX)) for line in functions[name].weights}
 
 
+# A use multiplies or adds a weight, and sums over these letters.
 def _walk_uses(value: Value, around: Kind, summed: Axes, seen: set[Value]) -> Iterator[tuple[str, Role]]:
-    """The weights in a value that was not seen before, which multiplies or is added, and is summed over these letters."""
     if value in seen:
         return
     match value.operation:
@@ -69,8 +69,8 @@ def _walk_uses(value: Value, around: Kind, summed: Axes, seen: set[Value]) -> It
                 yield from _walk_uses(operand, inside, summed, seen)
 
 
+# Data in a slot has a letter that no axis has.
 def _read_slot(number: Value) -> str:
-    """The letter that a slot is; of another axis than any where it is data."""
     match number.operation:
         case op.Iota(letter) | op.Turn(letter):
             return letter
@@ -80,16 +80,16 @@ def _read_slot(number: Value) -> str:
             return "?"
 
 
+# Some of the weight's own letters are read at others.
 def _read_role(letters: Sequence[tuple[str, str]], around: Kind, summed: Axes) -> Role:
-    """The role of a weight, of whose own letters some are read at others."""
     if any(axis_of(own) != axis_of(slot) for own, slot in letters):
         return Role(Kind.TABLE)
     over = tuple(slot for _, slot in letters if slot in summed)
     return Role(Kind.MATRIX, over) if over else Role(around)
 
 
+# `z <- z + Layer(…)` in a loop: returns the number of these terms in a turn, and of turns.
 def _find_residual(functions: Mapping[str, Function], name: str) -> tuple[int, Expression] | None:
-    """`z <- z + Layer(…)` in a loop: the number of these terms in a turn, and of turns."""
     for caller in functions.values():
         for turns in (line for line in caller.lines if isinstance(line, Turns)):
             added = list(_walk_added(turns))

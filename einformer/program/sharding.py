@@ -51,56 +51,52 @@ class Sharding:
     windows: tuple[tuple[str, Window], ...] = ()  # indices that run over numbers near those of a split one
     of_stage: bool = False  # of a pipeline
 
+    # An index that yields has a share where it is split.
     @property
     def shares(self) -> tuple[tuple[frozenset[str], int], ...]:
-        """The letters that each axis of the mesh splits, and by how many; of what yields, where it is split."""
         places = (*self.places, *self.in_weights, *((own(letter), axis) for letter, axis in self.yielding))
         return tuple((frozenset(letter for letter, over in places if over == axis), ranks) for axis, ranks in self.mesh)
 
+    # Replicas have the same weights and compute other rows.
     @property
     def replicas(self) -> int:
-        """The number of ranks with the same weights, which compute other rows."""
         return math.prod(ranks for axis, ranks in self.mesh if axis in self.rows)
 
     def axis(self, letter: str) -> str:
-        """The axis of the mesh over which an index is split, or none."""
         places = (*self.yielding, *self.in_weights) if is_own(letter) else self.places
         return dict(places).get(letter.removesuffix(_OWN), "")
 
     def place_weight(self, letters: Iterable[str]) -> tuple[str, ...]:
-        """The indices of a weight as it lies on a rank."""
         return tuple(own(letter) if letter in dict(self.in_weights) else letter for letter in letters)
 
     def size(self, axis: str) -> int:
-        """The number of ranks along an axis of the mesh."""
         return dict(self.mesh)[axis]
 
+    # The tensor is split over these axes, or has other numbers on each rank.
     def over(self, letters: Iterable[str]) -> frozenset[str]:
-        """The axes of the mesh over which a tensor with these indices is split, or has others on each rank."""
         near = {letter: window.mesh for letter, window in self.windows}
         places = (axis for letter in letters for axis in (*self.split(letter), near.get(letter, "")) if axis)
         return frozenset(places)
 
     def split(self, letter: str) -> frozenset[str]:
-        """The axes of the mesh over which an index is split."""
         return frozenset(filter(None, (self.axis(letter), self.axis(letter.removesuffix(_OWN)))))
 
+    # Returns the number of ranks that share the numbers of an index.
     def times(self, letter: str) -> int:
-        """The number of ranks that share the numbers of an index."""
         return math.prod(dict(self.mesh)[axis] for axis in self.split(letter))
 
+    # Ranks share the numbers that one rank is given of an index that yields.
     def find_shares(self) -> dict[str, int]:
-        """How many ranks share the numbers that one rank is given of an index, where it yields."""
         return {letter: dict(self.mesh)[axis] for letter, axis in self.yielding}
 
+    # `F`, `D // 4`, `4 * F`; `size` is the text for its axis, or for another.
     def sized(self, letter: str, size: str, named: str = "") -> str:
-        """The number of an index's own numbers: `F`, `D // 4`, `4 * F`; `size` is the text for its axis, or for another."""
         whole, own = self.times(named or axis_of(letter)), self.times(letter)
         whole, own = whole // math.gcd(whole, own), own // math.gcd(whole, own)
         return f"{whole} * " * (whole > 1) + size + f" // {own}" * (own > 1)
 
+    # Stages of a pipeline are split by `place`. A stage may carry fewer indices than the model.
     def without(self, place: tuple[str, str]) -> Sharding:
-        """The same for the stages of a pipeline, which `place` splits. A stage may carry fewer indices than the model."""
         return replace(self, places=tuple(other for other in self.places if other != place), of_stage=True)
 
     def local(self, legend: Legend) -> Local:
@@ -117,27 +113,23 @@ class Local(Legend):
     sharding: Sharding = field(default=WHOLE)
 
     def length(self, letter: str) -> int:
-        """The number of an index's numbers on one rank."""
         return Legend.length(self, letter) // self.sharding.times(letter)
 
 
 def own(letter: str) -> str:
-    """An index in brackets where it is split."""
     return letter + _OWN
 
 
 def is_own(letter: str) -> bool:
-    """Is an index in brackets split here?"""
     return letter.endswith(_OWN)
 
 
 def find_whole(letter: str) -> str:
-    """An index in brackets, where it is whole."""
     return letter.removesuffix(_OWN)
 
 
+# `s'`, a rank's part of `s`.
 def describe_index(letter: str) -> str:
-    """An index as people read it: `s'`, a rank's part of `s`."""
     return f"a rank's part of {letter.removesuffix(_OWN)}" if is_own(letter) else letter
 
 
@@ -187,8 +179,8 @@ def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, tim
     return Sharding(axes, tuple(split), frozenset(rows), tuple(between), tuple(in_weights))
 
 
+# Yields each index with its axis of the mesh, its place, and whether it stands in brackets.
 def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Span, bool]]:
-    """Each index with its axis of the mesh; is it in brackets?"""
     source, seen = Source("shard", shard), set[str]()
     for start, part in _parts(shard, ";"):
         entry, span = _ENTRY.fullmatch(part), _span(source, start, part)
@@ -269,8 +261,8 @@ def refuse_split_positions(sharding: Sharding, time: str, legend: Legend) -> Non
         raise fail("E744", message, NOWHERE, [legend.describe(letter)], f"`{letter}` without brackets, without the batch")
 
 
+# A tensor must not carry two indices of one axis of the mesh.
 def clash(sharding: Sharding, letters: Iterable[str], span: Span) -> EinformerError | None:
-    """The error E743 of a tensor that carries two indices of one axis of the mesh, or none."""
     seen = dict[str, str]()
     for letter in letters:
         if (axis := sharding.axis(letter)) and seen.setdefault(axis, letter) != letter:
@@ -280,7 +272,6 @@ def clash(sharding: Sharding, letters: Iterable[str], span: Span) -> EinformerEr
 
 
 def is_size(name: str, letter: str, legend: Legend) -> bool:
-    """Is a name of a number the size of the axis of an index?"""
     axis = legend.axis(letter)
     sized = axis is not None and isinstance(axis.size, Name) and axis.size.name == name
     return name == f"|{axis_of(letter)}|" or sized

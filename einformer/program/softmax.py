@@ -25,7 +25,6 @@ Mask = tuple[Value, bool]  # a condition, and whether it must hold
 
 
 def is_weighed(argument: Value, letters: Collection[str], legend: Legend) -> bool:
-    """Is something of the argument of a softmax over these letters finite, whatever the numbers of the other indices?"""
     values = Values(legend)
     masks = _Argument(values).masks(argument)
     if not masks:
@@ -41,8 +40,8 @@ class _Argument:
     values: Values
     arithmetic: bool = False
 
+    # Returns None where the conditions are not known.
     def masks(self, value: Value) -> list[Mask] | None:
-        """The conditions under which a value is finite; None where they are not known."""
         value = self.values.plain(value)
         match value.operation:
             case op.Constant(number):
@@ -97,8 +96,8 @@ def _straighten(condition: Value, holds: bool) -> Mask:
             return condition, holds
 
 
+# There must be one mask, which holds for at least one number of these letters.
 def _takes_the_largest(masks: list[Mask], letters: Collection[str], legend: Legend) -> bool:
-    """Is there one mask, which holds for at least one number of these letters?"""
     match masks:
         case [(Value(operation=op.Reduce("top", chosen, _, (Value(operation=op.Constant(count)),))), True)]:
             try:
@@ -120,8 +119,8 @@ def _walk_places(masks: list[Mask], values: Values) -> Iterator[Value]:
             yield value
 
 
+# The index of the softmax is this number.
 def _do_hold(masks: list[Mask], letters: Collection[str], place: Value, values: Values) -> bool:
-    """Do all masks hold where the index of a softmax is this number?"""
     if len(letters) > 1 or any(axis_of(letter) != axis_of(*letters) for letter in place.axes):
         return False
     (letter,) = letters
@@ -170,14 +169,13 @@ def _is_blind(operation: op.Operation, facts: Mapping[Value, Facts], time: str) 
             return False
 
 
+# Turns of loops and inputs of calls are followed too.
 def _follow(
     function: Function,
     functions: Mapping[str, Function],
     facts: dict[Value, Facts],
     finite: Callable[[float | str], bool],
 ) -> None:
-    """Adds to the facts those of all values of a function, of the turns of its loops, and of the inputs of what it calls."""
-
     def add(value: Value, *others: Value) -> None:
         facts[value] = facts.get(value, NOTHING).union(*(facts.get(other, NOTHING) for other in others))
 
@@ -201,8 +199,6 @@ def _follow(
 
 
 def _facts_of(value: Value, facts: Mapping[Value, Facts], finite: Callable[[float | str], bool]) -> Facts:
-    """What follows for a value from its operands."""
-
     def of(*values: Value) -> Facts:
         return NOTHING.union(*(facts.get(value, NOTHING) for value in values))
 

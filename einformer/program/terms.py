@@ -64,8 +64,8 @@ Terms = tuple[Term, ...]  # a sum; that of nothing is zero
 Fact = tuple[str, object, Fraction]  # what is compared, and the number added to it
 
 
+# Two sums are equal if their identities are.
 def identity(terms: Terms) -> frozenset[object]:
-    """By which two sums are equal."""
     return frozenset((term.number, term.product) for term in terms)
 
 
@@ -81,12 +81,11 @@ class Values:
 
     # ------------------------------------------------------------------------------------------------------- terms
 
+    # Values that are closed are not taken apart.
     def terms(self, value: Value, closed: Callable[[Value], bool]) -> Terms:
-        """A sum of products of values that are closed or cannot be taken apart."""
         return self.alone(value) if closed(value) else self.apart(value, lambda inner: self.terms(inner, closed))
 
     def opened(self, value: Value) -> Terms:
-        """A sum of products of values that cannot be taken apart."""
         if value not in self.deep:
             self.deep[value] = self.apart(self.plain(value), self.opened)
         return self.deep[value]
@@ -122,8 +121,8 @@ class Values:
     def alone(self, value: Value) -> Terms:
         return (Term(ONE, {Factor(self.meaning(value), value): ONE}),)
 
+    # Factors that are sums are multiplied out; a number and a sum are a sum.
     def product(self, terms: Callable[[Value], Terms], *factors: tuple[Value, Fraction]) -> Terms:
-        """Factors and their powers, those of factors multiplied out; a number and a sum are a sum."""
         product, sums = Term(), list[Terms]()
         for factor, power in factors:
             value = terms(factor)
@@ -137,8 +136,8 @@ class Values:
             return tuple(replace(term, number=term.number * product.number) for term in sums[0])
         return (product,)
 
+    # A root may be taken of one factor, and of sizes, which are positive.
     def raises(self, term: Term, power: Fraction) -> bool:
-        """Is the power of a product that of its factors? A root only of one factor, and of sizes, which are positive."""
         if power.denominator == 1:
             return abs(power) < 8 and max(term.number.numerator.bit_length(), term.number.denominator.bit_length()) < 256
         positive = len(term.powers) < 2 or all(self.is_size(factor.value) for factor in term.powers)
@@ -147,8 +146,8 @@ class Values:
     def sealed(self, value: Value) -> Factor:
         return Factor(self.meaning(value), value)
 
+    # Factors without the letters stand before the sum.
     def summed(self, value: Value, letters: frozenset[str], inside: Terms) -> Terms:
-        """A sum over letters; factors without them stand before it."""
         if not inside:
             return ()
         if len(inside) != 1 or not any(factor.letters & letters for factor in inside[0].powers):
@@ -218,7 +217,6 @@ class Values:
                 return False
 
     def structure(self, value: Value) -> tuple[object, ...]:
-        """The meaning of a value that cannot be taken apart."""
         match value.operation:
             case op.Constant(name):
                 return "constant", name
@@ -240,8 +238,8 @@ class Values:
 
     # ----------------------------------------------------------------------------------------------- other letters
 
+    # The value has these letters in it, where they are not bound there.
     def plain(self, value: Value) -> Value:
-        """A value under other letters: with these letters in it, where they are not bound there."""
         match value.operation:
             case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
                 letters = {one[0]: other[0] for one, other in zip(old, new, strict=True)}
@@ -255,8 +253,8 @@ class Values:
             case _:
                 return value
 
+    # Returns None where one of the letters is bound in the value.
     def relettered(self, value: Value, letters: Mapping[str, str]) -> Value | None:
-        """A value with other letters for some; None where one of them is bound in it."""
         own = frozenset((old, letters[old]) for old in value.axes if letters.get(old, old) != old)
         if not own:
             return value
@@ -292,8 +290,8 @@ class Values:
 
     # -------------------------------------------------------------------------------------------------- conditions
 
+    # All facts must be true for the condition to hold, or not to.
     def facts(self, value: Value, holds: bool = True) -> frozenset[Fact]:
-        """The facts that must all be true for a condition to hold, or not to."""
         value = self.plain(value)
         match value.operation:
             case op.Map("not", (inner,)):
@@ -309,8 +307,8 @@ class Values:
             case _:
                 return frozenset([("condition", (self.structure(value), holds), ONE)])
 
+    # A number is at least another, or above it, in lowest terms. Facts about whole numbers always say at least.
     def at_least(self, above: Value, below: Value, strict: bool) -> frozenset[Fact]:
-        """That a number is at least another, or above it, in lowest terms; of whole numbers always the former."""
         less = (replace(term, number=-term.number) for term in self.opened(below))
         value = _total((*self.opened(above), *less))
         if any(term.number > 0 and self.infinite(term) for term in value):
@@ -329,7 +327,6 @@ class Values:
         return isinstance(value.operation, op.Iota | op.Turn) or self.is_size(value)
 
     def infinite(self, term: Term) -> bool:
-        """Is a term an infinite number alone?"""
         match [(factor.value.operation, power) for factor, power in term.powers.items()]:
             case [(op.Constant(float() as number), 1)]:
                 return number == math.inf
@@ -341,8 +338,8 @@ class Values:
             case _:
                 return False
 
+    # A causal mask is zero where the number of one index is at most the other's, and -inf elsewhere.
     def is_causal(self, mask: Value, query: str, key: str) -> bool:
-        """Is a mask zero where the number of one index is at most the other's, and -inf elsewhere?"""
         mask = self.plain(mask)
         match mask.operation:
             case op.Spread(argument):
@@ -360,7 +357,6 @@ class Values:
 
 
 def spell(term: Term) -> Value:
-    """A term as a value, in the order of the text."""
     above = [_power(factor, power) for factor, power in term.powers.items() if power > 0]
     below = [_power(factor, -power) for factor, power in term.powers.items() if power < 0]
     number = term.number if term.number.denominator < 1000 else Fraction(1)
@@ -372,7 +368,6 @@ def spell(term: Term) -> Value:
 
 
 def spell_factors(term: Term) -> list[Value]:
-    """The factors of a term as values."""
     return [spell(Term(ONE, {factor: power})) for factor, power in term.powers.items()]
 
 
@@ -401,8 +396,8 @@ def _named(letters: Label, new: Mapping[str, str]) -> Label:
     return tuple(new.get(letter, letter) for letter in letters)
 
 
+# Only the closest bound of one difference is kept.
 def _strongest(facts: Iterable[Fact]) -> frozenset[Fact]:
-    """Facts without those that others imply: of one difference only the closest bound."""
     closest = dict[tuple[str, object], Fraction]()
     for kind, terms, constant in facts:
         closest[kind, terms] = min(constant, closest.get((kind, terms), constant))

@@ -36,12 +36,11 @@ class TurnCount:
 
 
 def turns_of(loops: Loops, cases: frozenset[Case]) -> TurnCount:
-    """The turns of some loops in which these cases hold."""
     return TurnCount(tuple(letter for letter, _ in loops), (Site(loops, cases),))
 
 
+# Both branches of a `where` together are the whole.
 def united(sites: Iterable[Site]) -> tuple[Site, ...]:
-    """The same turns with fewer sites: both branches of a `where` are the whole."""
     found = list(dict.fromkeys(sites))
     for site in found:
         for case in site.cases:
@@ -54,6 +53,5 @@ def united(sites: Iterable[Site]) -> tuple[Site, ...]:
 
 
 def below(path: str, letters: Iterable[str], name: str) -> str:
-    """The path of an instance in the layer at a path."""
     blocks = "".join(f"blocks.{{{letter}}}." for letter in letters)
     return f"{path}.{blocks}{key(name)}".lstrip(".")

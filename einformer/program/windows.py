@@ -95,8 +95,8 @@ class _Search:
             ]
             self.turns[name] = frozenset.intersection(*map(frozenset, around)) if around else frozenset()
 
+    # Returns None where the reach has no bound.
     def find_reach(self, letter: str, other: str) -> Reach | None:
-        """How far `other` stands before and after `letter` wherever its numbers meet; none where that has no bound."""
         reaches, places = list[Reach | None](), list[frozenset[str]]()
         model = self.functions[self.name]
         stored = (line for function in self.functions.values() for line in (*function.weights, *function.scalars))
@@ -114,7 +114,6 @@ class _Search:
         return self.unite(reaches, places) if reaches else None
 
     def find_slots(self, letter: str) -> Iterator[tuple[Value, Reach]]:
-        """The values that read the axis of a split index near its own numbers, at computed ones."""
         for name, flow in self.flows.items():
             for step in flat(flow.body):
                 for value in step.values:
@@ -129,8 +128,8 @@ class _Search:
         return self.turns[name] | {letter for letter, _ in step.loops}
 
     # What an operator sums or compares along a letter must be near, also what a layer that is called does so.
+    # Returns None where the value needs all numbers of `other`.
     def find_cases(self, name: str, value: Value, letter: str, other: str) -> Cases | None:
-        """The cases in which a value depends on numbers of `other`; none where it needs all of these."""
         flow, row = self.flows[name], op.find_row(value.operation)
         match value.operation:
             case op.Einsum(letters, factors) if other in letters:
@@ -159,8 +158,8 @@ class _Search:
         before, after = (find_most(facts, linear, cases) for linear in (distance, distance * -1))
         return None if before is None or after is None else (before, after)
 
+    # The reach is a number in all turns, and not infinite in all.
     def unite(self, reaches: Iterable[Reach | None], places: Iterable[frozenset[str]]) -> Reach | None:
-        """The reach of several reads, where it is a number in all turns, and not infinite in all."""
         known = dict.fromkeys(reaches)
         if None in known:
             return None
@@ -174,8 +173,8 @@ class _Search:
         before, after = (Number(0) if values and max(values) <= 0 else e for e, values in sides)
         return before, after
 
+    # Yields the number in every turn; nothing where sizes are open.
     def list_values(self, e: Expression) -> list[float]:
-        """A number in every turn; nothing where sizes are open."""
         letters = sorted({x.letter for x in indices_in(e)})
         try:
             turns = itertools.product(*(range(int(self.legend.number(self.counts[letter]))) for letter in letters))
@@ -185,6 +184,5 @@ class _Search:
 
 
 def find_most(facts: Facts, linear: Linear, cases: Cases) -> Expression | None:
-    """The most that a number is in some cases, if it has a bound."""
     most = [find_least(bounds) for case in cases for bounds, _ in facts.upper(linear, case)]
     return cast("Expression | None", farthest(most)) if most else None
