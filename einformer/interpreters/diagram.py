@@ -96,9 +96,9 @@ class Box:
     def half(self) -> float:
         return {"way": _WAY, "sum": _RADIUS}.get(self.kind) or _measure(self.text) / 2 + _PAD
 
+    # How far it reaches to the left of `x`.
     @property
     def left(self) -> float:
-        """How far it reaches to the left of `x`."""
         return self.inner.left + _PAD if self.inner else self.half
 
     @property
@@ -129,9 +129,9 @@ class Graph:
     arrows: list[Arrow] = field(default_factory=list)
     rows: list[list[Box]] = field(default_factory=list)
 
+    # How far it reaches to the left of its own zero.
     @property
     def left(self) -> float:
-        """How far it reaches to the left of its own zero."""
         return max(node.left - node.x for row in self.rows for node in row)
 
     @property
@@ -161,8 +161,8 @@ class Graph:
             y += height + _ROW
         return self
 
+    # A node lies below all that it reads; what no input reaches directly above its first reader; outputs last.
     def choose_rows(self) -> None:
-        """Puts a node below all that it reads; what no input reaches directly above its first reader; outputs last."""
         sources, targets = defaultdict[Box, list[Box]](list), defaultdict[Box, list[Box]](list)
         for arrow in self.arrows:
             sources[arrow.target].append(arrow.source)
@@ -183,8 +183,8 @@ class Graph:
         self.rows = [[node for node in self.nodes if node.row == row] for row in range(last + 1)]
         self.pass_rows()
 
+    # An arrow has a place in each row that it passes, which the arrows from one node share.
     def pass_rows(self) -> None:
-        """Where an arrow passes rows it has a place in each, which the arrows from one node share."""
         places = dict[tuple[Box, int], Box]()
         for arrow in self.arrows:
             for row in range(arrow.source.row + 1, arrow.target.row):
@@ -195,8 +195,8 @@ class Graph:
                 place.stream |= arrow.source.stream and arrow.target.stream
                 arrow.ways.append(place)
 
+    # Neighbours stand in the row above and in the row below, each with its distance to the side.
     def list_neighbours(self) -> tuple[Neighbours, Neighbours]:
-        """What each node is joined with in the row above, and in the row below; by how much to the side."""
         above, below = defaultdict[Box, dict[Box, float]](dict), defaultdict[Box, dict[Box, float]](dict)
         for arrow in self.arrows:
             for upper, under in itertools.pairwise([arrow.source, *arrow.ways, arrow.target]):
@@ -208,8 +208,8 @@ class Graph:
 Neighbours = Mapping[Box, Mapping[Box, float]]
 
 
+# Nodes are ordered by the places of their neighbours, with the stream in the middle.
 def _order(row: list[Box], neighbours: Neighbours) -> None:
-    """Sorts a row by where its neighbours stand, with the stream in the middle."""
     middle = any(node.stream for node in row)
     places = {node: node.x if neighbours[node] == {} else _average(node, neighbours) for node in row}
     row.sort(key=lambda node: (0 if node.stream or not middle else node.side, places[node]))
@@ -217,8 +217,8 @@ def _order(row: list[Box], neighbours: Neighbours) -> None:
         node.x = place - (len(row) - 1) / 2
 
 
+# Nodes move towards their neighbours as far as there is room; the stream stays at zero.
 def _spread(row: list[Box], neighbours: Neighbours) -> None:
-    """Moves the nodes of a row towards their neighbours, as far as there is room; the stream stays at zero."""
     wanted = [0.0 if node.stream else _average(node, neighbours) for node in row]
     apart = [0.0] + [one.right + other.left + _BESIDE for one, other in itertools.pairwise(row)]
     middle = next((place for place, node in enumerate(row) if node.stream), None)
@@ -260,16 +260,16 @@ class _Draft:
         self.connect(self.find_sources(function.output.value), end)
         return self.graph
 
+    # What the legend or a weight defines is not a box.
     def read_lines(self, lines: Iterable[Line | Turns]) -> None:
-        """Equations and loops; what the legend or a weight defines is no box."""
         for line in lines:
             if isinstance(line, Turns):
                 self.read_loop(line)
             elif line.equation:
                 self.read_line(line, self.text[line.equation.span])
 
+    # A sum that is added to the stream has a box for each layer.
     def read_line(self, line: Line, equation: Equation) -> None:
-        """One box; of what is added to the stream, a box for each layer."""
         operation, terms = line.value.operation, equation.right.terms if isinstance(equation.right, Sum) else ()
         stream, parts = self.last.get(line.name), operation.arguments if isinstance(operation, op.Map) else ()
         added = [(part, term) for part, term in zip(parts, terms, strict=False) if self.at.get(part) is not stream]
@@ -291,8 +291,8 @@ class _Draft:
         node = Box("sum", "+", self.spell_shape(line.labels), stream=True)
         self.connect([stream, *ends], self.add(node, line))
 
+    # A term has a box for each layer that is called on the result of another, else one box.
     def read_term(self, value: Value, term: Expression | None = None) -> Box:
-        """A box for each layer that is called on the result of another; else one for the whole term."""
         if isinstance(value.operation, op.Call):
             call = value.operation
             kind, text = "layer", self.names[call.function] + f"{_DOWN}{''.join(call.turns)}{_END}" * bool(call.turns)
@@ -308,11 +308,10 @@ class _Draft:
         return node
 
     def is_inner_call(self, value: Value) -> bool:
-        """Is it a layer that is called in place?"""
         return isinstance(value.operation, op.Call) and self.find(value) is None
 
+    # What a loop carries, and what it reads from outside, come in at the top of its frame.
     def read_loop(self, turns: Turns) -> None:
-        """A frame: what it carries, and what it reads from outside, come in at its top."""
         frame = Box("end", f"for {turns.letter} < {self.spell_size((turns.letter,))}")
         inner = _Draft(self.text, self.names, self.legend, self.read, self, frame)
         frame.inner = inner.graph
@@ -350,8 +349,8 @@ class _Draft:
     def connect(self, sources: Iterable[Box], target: Box, port: Box | None = None) -> None:
         self.graph.arrows += [Arrow(source, target, port) for source in dict.fromkeys(sources)]
 
+    # A value from outside a loop has a new node at the top of the frame.
     def find(self, value: Value) -> Box | None:
-        """The node of a value; of one from outside a loop, a new one at the top of the frame."""
         if value in self.at or self.outer is None or self.frame is None:
             return self.at.get(value)
         source = self.outer.find(value)
@@ -366,27 +365,26 @@ class _Draft:
 
     @property
     def known(self) -> set[Value]:
-        """The values that have a node, here or outside the loop."""
         return {*self.at, *(self.outer.known if self.outer else ())}
 
     def find_sources(self, value: Value) -> list[Box]:
         known = self.known
         return [node for inner in walk(value, closed=known) if inner in known and (node := self.find(inner))]
 
+    # The first of the colours that fits an operation of the box.
     def choose_kind(self, value: Value) -> str:
-        """The first of the colours that fits an operation of the box."""
         known = self.known
         kinds = {_find_kind(inner) for inner in walk(value, closed=known) if inner not in known} | {"pointwise"}
         return next(kind for kind in COLOURS if kind in kinds)
 
     # ------------------------------------------------------------------------------------------------------- shapes
 
+    # `B × S × 768`.
     def spell_shape(self, labels: Sequence[op.Label]) -> str:
-        """`B × S × 768`."""
         return " × ".join(map(self.spell_size, labels))
 
+    # `768`, or the letters of a size that is open.
     def spell_size(self, label: op.Label) -> str:
-        """`768`, or the letters of a size that is open."""
         if all(map(self.legend.is_bound, label)):
             return f"{math.prod(map(self.legend.length, label)):,}"
         axis = self.legend.axis(label[0])
@@ -521,8 +519,8 @@ def _draw_panels(panels: Sequence[Panel], title: str, width: float) -> str:
     return tostring(root, encoding="unicode") + "\n"
 
 
+# Each panel stands as high as there is room for it, and then as far left.
 def _arrange(panels: Sequence[Panel], width: float) -> list[tuple[float, float]]:
-    """Each panel as high as there is room for it, and then as far left."""
     width, places = max(width, *(panel.width for panel in panels)), list[tuple[float, float]]()
     for panel in panels:
         spots = list[tuple[float, float]]()
@@ -560,8 +558,8 @@ def _draw_graph(parent: Element, graph: Graph) -> None:
             _write(parent, node.label, node.x + 7, node.y + node.height + 12, "shape", "start")
 
 
+# An arrow is a curve down to the top of a box, or to the side of a sum.
 def _draw_arrow(parent: Element, arrow: Arrow, place: float) -> None:
-    """A curve down to the top of a box; to a sum from the side."""
     source, target = arrow.source, arrow.target
     x, y = source.x, source.y + source.height + _STRAIGHT
     path = f"M{x:g} {y - _STRAIGHT:g}V{y:g}"
@@ -607,8 +605,8 @@ def _draw_node(parent: Element, node: Box) -> None:
         _write(parent, node.text, x, middle + 4)
 
 
+# Returns the number of rows.
 def _draw_key(parent: Element, kinds: Sequence[str], columns: int) -> int:
-    """What colours mean, in so many columns; returns the number of rows."""
     for place, kind in enumerate(kinds):
         x, y = place % columns * _KEY, place // columns * _HIGH
         _add(parent, "rect", kind, x=x, y=y, width=14, height=14, rx=3)
@@ -617,7 +615,6 @@ def _draw_key(parent: Element, kinds: Sequence[str], columns: int) -> int:
 
 
 def _add(parent: Element, name: str, kind: str = "", **attributes: float | str) -> Element:
-    """A new element, with numbers as short as they are."""
     written = {key: value if isinstance(value, str) else f"{value:g}" for key, value in attributes.items()}
     return SubElement(parent, name, ({"class": kind} if kind else {}) | written)
 
@@ -627,7 +624,6 @@ def _move(parent: Element, x: float, y: float) -> Element:
 
 
 def _write(parent: Element, text: str, x: float, y: float, kind: str = "", anchor: str = "middle") -> None:
-    """A text; what stands below or above its line is smaller."""
     line, depth = _add(parent, "text", kind, x=x, y=y), 0
     line.set("text-anchor", anchor)
     for part, off in _split(text):
@@ -635,8 +631,8 @@ def _write(parent: Element, text: str, x: float, y: float, kind: str = "", ancho
         depth = off
 
 
+# Yields each part with its distance below the line.
 def _split(text: str) -> Iterator[tuple[str, int]]:
-    """The parts of a text, and how far below its line they stand."""
     depths = [0]
     for part in re.split(f"([{_DOWN}{_UP}{_END}])", text):
         if part == _END:
@@ -681,12 +677,11 @@ class MaskOfPositions:
 
     @property
     def head(self) -> str:
-        """The condition under which a position is seen."""
         text = _FORMULAS.expression(self.shown)
         return f"not ({text})" if self.hides else text
 
+    # Raises E601 where data decide.
     def compute(self, legend: Legend, length: int, place: Sequence[int], rows: Iterable[int] = range(_CELLS)) -> Grid:
-        """Which of some positions see which, of a sequence of this length. Raises EinformerError E601 where data decide."""
         step, at = length // _CELLS, dict(zip(self.places, place, strict=True))
         return tuple(
             tuple(
@@ -696,14 +691,13 @@ class MaskOfPositions:
             for row in rows
         )
 
+    # The shortest length at which the last position sees another share than at 32.
     def choose_length(self, legend: Legend, place: Sequence[int]) -> int:
-        """The shortest length at which the last position sees another share than at 32."""
         last = (_CELLS - 1,)
         first = self.compute(legend, _CELLS, place, last)
         return next((length for length in _LENGTHS if self.compute(legend, length, place, last) != first), _CELLS)
 
     def draw(self, legend: Legend) -> Iterator[tuple[str, Grid]]:
-        """Each picture that it has, with the places that have it."""
         places = list(itertools.product(*(range(legend.length(letter)) for letter in self.places)))
         length = max(self.choose_length(legend, place) for place in places)
         pictures = defaultdict[Grid, list[str]](list)
@@ -735,7 +729,6 @@ def draw_masks(tree: Spec, legend: Legend, width: int = 1600) -> Drawing:
 
 
 def _list_masks(tree: Spec, legend: Legend) -> Iterator[tuple[str, str, Grid]]:
-    """Each mask of a text once, as drawn."""
     lines = (equation for layer in tree.layers for equation in equations(layer.body))
     for mask in dict.fromkeys(mask for equation in lines for mask in _find_masks(equation.right)):
         try:

@@ -102,8 +102,8 @@ class MathML(Display):
 
     # ----------------------------------------------------------------------------------------------------------- names
 
+    # A power of ten stays a power.
     def number(self, value: float) -> str:
-        """Prints a number. A power of ten stays a power."""
         mantissa, exponential, exponent = number(value).partition("e")
         digits = mantissa.lstrip("-")
         text = f"<mi>{_GLYPHS['inf']}</mi>" if digits == "inf" else f"<mn>{digits}</mn>"
@@ -111,28 +111,27 @@ class MathML(Display):
         return self.sign("-") * (digits != mantissa) + text + power
 
     def symbol(self, name: str) -> str:
-        """Prints a letter, or a name of several letters upright, with its primes."""
         first, _, below = name.partition("_")
         if below and len(first) == 1:
             return _lower(self.symbol(first), self.symbol(below))
         letters = name.rstrip("'")
         return _prime(f"<mi>{letters}</mi>", len(name) - len(letters))
 
+    # The digits above are read before the slots.
     def script(self, base: str, slots: str, at: str, above: str = "") -> str:
-        """Prints a name with slots below and digits above, which are read before the slots."""
         if not slots:
             return base
         tag, words = ("munder" if "∑" in base else "msub") + "sup" * bool(above), ",$u" * bool(above) + f",{at}" * bool(at)
         scripts = _join(slots) + (_name(above, "u") if above else "")
         return f'<{tag} intent="_($t{words})">{_name(base, "t")}{scripts}</{tag}>'
 
+    # `at b, s, s prime`: a slot is read without a pause.
     def place(self, word: str, slots: Sequence[str], between: str = "") -> tuple[str, str]:
-        """Prints slots, and the words in which they are read: `at b, s, s prime`. A slot is read without a pause."""
         text = between.join(_name(slot.replace(_PAUSE, ""), f"i{k}") for k, slot in enumerate(slots))
         return text, f"_{word}:prefix{_PAUSE}({_refer('i', len(slots), _PAUSE)})" if slots else ""
 
+    # The digits of `W0_d` stand above, as in LaTeX (R11).
     def tensor(self, name: str, slots: Sequence[Expression]) -> str:
-        """Prints a tensor. The digits of `W0_d` stand above, as in LaTeX (R11)."""
         letters = name.rstrip("'")
         place = self.place("at", list(map(self.slot, slots)), _THIN * is_apart(slots))
         if slots and letters[1:].isdigit():
@@ -171,8 +170,8 @@ class MathML(Display):
     def sequence(self, members: Sequence[str]) -> str:
         return f"<mrow>{_fence(self.comma.join(members), '[', ']')}</mrow>"
 
+    # A dot stands before digits, space beside calls, parentheses and upright names.
     def multiply(self, factors: Sequence[str]) -> str:
-        """Prints factors, with a dot before digits, and space beside calls, parentheses and upright names."""
         text = factors[0]
         for before, factor in pairwise(factors):
             apart = _THIN * bool(_WIDE.match(before) or _WIDE.match(factor))
@@ -182,8 +181,8 @@ class MathML(Display):
     def fraction(self, above: str, below: str) -> str:
         return f"<mfrac>{_join(above)}{_join(below)}</mfrac>"
 
+    # A power stands behind the slots of a tensor: digits of a name stand above them.
     def raised(self, base: Expression, text: str, exponent: str) -> str:
-        """Prints a power. It stands behind the slots of a tensor: digits of a name stand above them."""
         return f"<msup>{_join(text)}{_join(exponent)}</msup>"
 
     def fence(self, name: str, text: str) -> str:

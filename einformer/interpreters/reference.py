@@ -38,8 +38,8 @@ class Named:
     dims: tuple[str, ...]
     array: Array
 
+    # Axes that the array lacks have length 1.
     def over(self, dims: Sequence[str]) -> Array:
-        """Returns the array with its axes in the order of `dims`, with length 1 for axes that it lacks."""
         own = [dim for dim in dims if dim in self.dims]
         assert len(own) == len(self.dims), (dims, self.dims)
         shape = [self.array.shape[self.dims.index(dim)] if dim in self.dims else 1 for dim in dims]
@@ -56,18 +56,14 @@ class StoredTensor:
 
 
 def constant(value: float) -> Named:
-    """Returns a number, which has no axes."""
     return Named((), np.asarray(value, dtype=np.float64))
 
 
 def union(*dims: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names of several arrays, each once, in order."""
     return tuple(dict.fromkeys(dim for some in dims for dim in some))
 
 
 def lift(f: Callable[..., Array]) -> Callable[..., Named]:
-    """Applies f to named arrays, lined up by name."""
-
     def apply(*values: Named) -> Named:
         dims = union(*(value.dims for value in values))
         return Named(dims, f(*(value.over(dims) for value in values)))
@@ -95,7 +91,6 @@ def log_sum_exp(x: Array, axis: tuple[int, ...]) -> Array:
 
 
 def along(f: Callable[[Array, int], Array], x: Array, axes: tuple[int, ...]) -> Array:
-    """Applies f along one axis after the other."""
     return reduce(f, axes, x)
 
 
@@ -135,8 +130,8 @@ FUNCTIONS = {name: lift(_compile_row(row, "x, y=None, z=None")) for (name, over)
 OPERATORS = {name: _make_operator(row) for (name, over), row in PRIMITIVES.items() if over}
 
 
+# Values beyond the length of a row are NaN.
 def evaluate_rows(evaluate: Callable[..., Array], inputs: Sequence[Array], lengths: Sequence[int]) -> Array:
-    """Returns the values of a batch whose rows have these lengths, with NaN beyond the length of a row."""
     rows = [evaluate(*(array[[row], :n] for array in inputs))[0] for row, n in enumerate(lengths)]
     return np.stack([_fill(row, max(lengths)) for row in rows])
 
@@ -215,7 +210,6 @@ class _Frame:
         self.bare |= {q.left.name for q in equations(self.layer.body) if q.relation != "return" and isinstance(q.left, Name)}
 
     def output(self) -> Named:
-        """Executes the statements in order. Returns the output with the axes of the head."""
         self.statements(self.layer.body)
         letters = slot_letters(self.layer.output)
         stored = self.tensors[self.layer.output.name]
@@ -313,8 +307,8 @@ class _Frame:
             return Named(stored.carried, stored.array)
         return constant(self.number(e))
 
+    # The call gives an axis its size.
     def number(self, e: Expression) -> float:
-        """Returns a size, a scalar or a constant. The call gives an axis its size."""
         if isinstance(e, Name):
             axis, scalar = self.run.legend.axis_of_size(e.name), self.run.legend.scalars.get(e.name)
             if axis is not None:
@@ -325,7 +319,6 @@ class _Frame:
         return float(self.value(e).array)
 
     def whole(self, count: Named, e: Expression) -> int:
-        """Returns the number of turns of a loop, or the count of `top`."""
         if not (count.array >= 0 and count.array == np.floor(count.array) < np.inf):
             raise fail("E604", f"the count is {float(count.array):g} here", e.span, fix="a whole number")
         return int(count.array)
@@ -334,8 +327,8 @@ class _Frame:
         axis = axis_of(letter)
         return self.sizes[axis] if axis in self.sizes else self.run.legend.length(axis)
 
+    # Row-major: `(ae)` is a H + e.
     def group(self, e: Group, live: Named | None) -> Named:
-        """Numbers a group row-major: `(ae)` is a H + e."""
         total = constant(0)
         for member in e.members:
             letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
@@ -344,7 +337,6 @@ class _Frame:
         return total
 
     def tensor(self, e: Tensor) -> StoredTensor:
-        """Returns a tensor of the body, a weight, or a scalar with indices."""
         if e.name in self.tensors:
             return self.tensors[e.name]
         weight = next((w for w in self.layer.weights if w.name == e.name), None)
@@ -381,8 +373,8 @@ class _Frame:
             return self.store(left, Named((scalar.indices[0].letter,), values))
         return self.store(left, self.anywhere(scalar.value))
 
+    # Expressions of the legend and of weights have no fixed indices.
     def anywhere(self, e: Expression) -> Named:
-        """Evaluates an expression of the legend or a weight, without fixed indices."""
         around, self.fixed = self.fixed, {}
         value = self.value(e)
         self.fixed = around
@@ -408,8 +400,8 @@ class _Frame:
         selected = Named((*dims, *stored.carried), stored.array[tuple(places)] if places else stored.array)
         return choose(past, constant(0), selected) if past.array.any() else selected
 
+    # A tensor in a slot selects, so it must not lie before the start of time.
     def slot(self, slot: Expression, live: Named | None) -> Named:
-        """Returns the number in a slot. A tensor in a slot selects, so it must not lie before the start of time."""
         if isinstance(slot, Tensor):
             return self.read(self.tensor(slot), slot, live, selects=True)
         return self.value(slot, live)
@@ -445,8 +437,8 @@ class _Frame:
         whole = [self.whole(count, written) for count, written in zip(counts, e.arguments, strict=False)]
         return OPERATORS[e.name](self.spread(argument, letters), letters, *whole)
 
+    # The result is read at the place of letters that are fixed here.
     def run_over(self, letters: Iterable[str], f: Callable[[], Named]) -> Named:
-        """Evaluates f while these letters run, although one may be fixed here. The result is read at the fixed place."""
         around, self.fixed = self.fixed, {letter: place for letter, place in self.fixed.items() if letter not in letters}
         result = f()
         self.fixed = around

@@ -63,8 +63,8 @@ class Saved:
     equation: Equation | None = None
     contraction: Contraction | None = None  # the values are those between its steps
 
+    # The order of contractions depends on `size`.
     def values(self, size: Callable[[str], int]) -> Iterator[SavedValue]:
-        """Yields the saved values, where `size` decides the order of contractions."""
         if self.contraction is None:
             yield self.value
             return

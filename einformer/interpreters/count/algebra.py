@@ -90,8 +90,8 @@ def show(formula: sympy.Expr, order: Iterable[str] = (), form: str = "text") -> 
     return _Writing(order, FORMS[form]).formula(sympy.sympify(formula))
 
 
+# Letters come in the order in which the legend mentions them.
 def list_letters(spec: Spec) -> list[str]:
-    """The names of sizes and scalars in the order in which the legend mentions them."""
     roots = [e for axis in spec.axes for e in (axis.size, axis.default) if e is not None]
     names = [x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)]
     return list(dict.fromkeys([*names, *(scalar.name for scalar in spec.scalars)]))
@@ -103,8 +103,8 @@ class _Writing:
     def __init__(self, order: Iterable[str], form: Form) -> None:
         self.order, self.form = list(dict.fromkeys(order)), form
 
+    # Groups of terms with equal powers of the collected letters, the highest degree first.
     def formula(self, formula: sympy.Expr) -> str:
-        """Groups of terms with equal powers of the collected letters, the highest degree first."""
         groups: dict[tuple[tuple[sympy.Expr, sympy.Expr], ...], list[Term]] = {}
         for number, powers in _list_terms(formula):
             outer = tuple(sorted((item for item in powers.items() if _is_collected(item[0])), key=self.place))
@@ -113,8 +113,8 @@ class _Writing:
         written = [self.group(dict(outer), groups[outer]) for outer in sorted(groups, key=self.degree)]
         return _join(written) or "0"
 
+    # `(4 + 2 E) L D²`, `2 A (N + U) L S²`, or a single term with all its letters in order.
     def group(self, outer: Powers, terms: list[Term]) -> str:
-        """`(4 + 2 E) L D²`, `2 A (N + U) L S²`, or a single term with all its letters in order."""
         if len(terms) == 1 or not outer:
             return _join(self.term(number, outer | inner) for number, inner in sorted(terms, key=self.rank))
         number, common = _find_common(terms)
@@ -123,8 +123,8 @@ class _Writing:
         before = self.term(number, common) + self.form.times if common or number != 1 else ""
         return self.term(sympy.Integer(1), outer, before + coefficient)
 
+    # `-2 B S² D / A`.
     def term(self, number: sympy.Rational, powers: Powers, coefficient: str = "") -> str:
-        """`-2 B S² D / A`."""
         ordered = sorted(((base, power) for base, power in powers.items() if power != 0), key=self.place)
         above = [self.power(base, power) for base, power in ordered if not power.could_extract_minus_sign()]
         below = [self.power(base, -power) for base, power in ordered if power.could_extract_minus_sign()]
@@ -148,8 +148,8 @@ class _Writing:
             return text
         return self.form.power(text, str(power) if power.is_Integer else self.formula(power))
 
+    # A letter, `ceil(L / 2)`, or a sum in parentheses.
     def factor(self, e: sympy.Expr) -> str:
-        """A letter, `ceil(L / 2)`, or a sum in parentheses."""
         if e.is_Function or isinstance(e, sympy.Min | sympy.Max):
             name = type(e).__name__
             return self.form.call.format(self.form.functions.get(name, name), ", ".join(map(self.formula, e.args)))
@@ -159,8 +159,8 @@ class _Writing:
 
     # ------------------------------------------------------------------------------------------------------ order
 
+    # The order is: depth, inputs, other letters as given, width.
     def place(self, item: tuple[sympy.Expr, sympy.Expr]) -> tuple[int, int, str]:
-        """Depth, inputs, other letters in the order given, width."""
         base, name = item[0], str(item[0])
         if DEPTH in _names(base):
             return (0, 0 if base.is_Symbol else 1, name)
@@ -175,8 +175,8 @@ class _Writing:
         single = [-powers.get(letter, 0) for letter in (WIDTH, *reversed(INPUTS))]
         return (-sum(powers.values()), *single, [self.place(item) for item in outer])
 
+    # A sum of few letters begins with numbers, then come the letters in their order, depth before all.
     def rank(self, term: Term) -> tuple[object, ...]:
-        """In a sum of few letters: numbers first, then the letters in their order, depth before all."""
         number, powers = term[0], {base: power for base, power in term[1].items() if power != 0}
         places = sorted(map(self.place, powers.items()))
         return (bool(powers) and DEPTH not in map(str, powers), sum(powers.values()), places, number)

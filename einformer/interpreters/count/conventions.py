@@ -102,18 +102,18 @@ class Precision:
     variance: int
     element: int
 
+    # The bytes that ZeRO-1 shards: all but the parameters and gradients of the products.
     @property
     def optimizer(self) -> int:
-        """The bytes that ZeRO-1 shards: all but the parameters and gradients of the products."""
         return self.main_gradients + self.master + self.momentum + self.variance
 
     @property
     def total(self) -> int:
         return self.parameters + self.gradients + self.optimizer
 
+    # 2 bytes are float16 unless it is called bfloat16.
     @property
     def dtype(self) -> str:
-        """The dtype of products; 2 bytes are float16 unless it is called bfloat16."""
         return "float32" if self.element == 4 else "bfloat16" if self.name == "bfloat16" else "float16"
 
 
@@ -195,7 +195,6 @@ class Format:
 
 @functools.cache
 def read_formats() -> dict[str, Format]:
-    """Returns the formats by name."""
     return {name: Format(name, **row) for name, row in read_table("formats.toml").items()}
 
 
@@ -205,11 +204,9 @@ def choose_cache(name: str, dtype: str) -> Format:
 
 
 def list_caches() -> list[str]:
-    """Returns the formats that some engine has for its cache."""
     names = {name for engine in read_table("engines.toml").values() for name in engine["caches"]}
     return [name for name in read_formats() if name in names]
 
 
 def read_table(name: str) -> dict[str, dict[str, Any]]:
-    """Returns the rows of a table of this folder by name."""
     return tomllib.loads((pathlib.Path(__file__).parent / name).read_text(encoding="utf-8"))

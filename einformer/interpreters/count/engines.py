@@ -66,8 +66,8 @@ def _measure(entry: Entry[int], sizes: Numbers) -> KeptTensor:
     return KeptTensor(entry.kind, entry.back, rows, positions, numbers)
 
 
+# The bytes of one layer of a kind; a number of a state takes `states` bytes.
 def count_needed(kind: KeptLayers, cache: Format, states: int) -> int:
-    """Returns the bytes that the equations need of one layer of a kind, a number of a state in so many bytes."""
     return sum(
         held.rows * held.positions * (held.numbers * states if held.is_state else count_stored(held, cache))
         for held in kind.held
@@ -76,7 +76,6 @@ def count_needed(kind: KeptLayers, cache: Format, states: int) -> int:
 
 # A block that does not divide a row of numbers is begun.
 def count_stored(held: KeptTensor, cache: Format) -> int:
-    """Returns the bytes of a position of one row."""
     return int(held.numbers * cache.element)
 
 
@@ -169,7 +168,6 @@ class Engine:
 
 @functools.cache
 def read_engines() -> dict[str, Engine]:
-    """Returns the known engines by name."""
     lists = ("caches", "windowed", "whole")
     tuples = {name: {key: tuple(row.get(key, ())) for key in lists} for name, row in read_table("engines.toml").items()}
     return {name: Engine(**row | tuples[name]) for name, row in read_table("engines.toml").items()}
@@ -192,5 +190,4 @@ def _count_groups(kinds: tuple[KeptLayers, ...], most: float) -> list[int]:
 
 
 def round_up(number: int, multiple: int) -> int:
-    """Returns the smallest multiple from a number on."""
     return -(-number // multiple) * multiple

@@ -108,10 +108,10 @@ def list_exchanges(
     )
 
 
+# Ranks of the batch exchange gradients, and weights that they share by a stage of ZeRO.
 def list_state(
     name: str, weights: Iterable[WeightCount[N]], sizes: Sizes[N], sharding: Sharding, ranks: Mapping[str, N], zero: int
 ) -> Iterator[Exchange[N]]:
-    """Yields what ranks of the batch exchange once in a step: gradients, and weights that they share by a stage of ZeRO."""
     trained = [count for count in weights if count.trained]
     for axis in sorted(sharding.rows):
         split = {letter for letter, over in sharding.in_weights if over == axis}
@@ -138,7 +138,6 @@ def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tupl
 
 
 def count_own(letters: Iterable[str], sizes: Sizes[N], sharding: Sharding, ranks: Mapping[str, N]) -> N:
-    """The numbers that a rank has of a tensor."""
     return product(map(_Numbers(sizes, sharding, ranks).length, letters))
 
 
@@ -253,8 +252,8 @@ class _Places:
             if isinstance(value.operation, op.Call | Collective | op.Recur | Chunked)
         }
 
+    # A value is exchanged forward, and backward where a gradient comes and goes on.
     def list_keys(self, value: Value, operation: Collective, name: str) -> Iterator[_Key]:
-        """What is exchanged: forward, and backward where a gradient comes and goes on."""
         moves = getattr(operation, "moves", True) and value in self.find_felt(name)
         for collective, phase in NAMES[type(operation)]:
             if phase == "forward" or moves:
@@ -287,7 +286,6 @@ class _Places:
         return spell(value, {line.value: line for line in self.functions[name].scalars}, self.legend)
 
     def find_felt(self, name: str) -> set[Value]:
-        """The values of a function whose gradient its output gives."""
         if name not in self.felt:
             function, felt = self.functions[name], set[Value]()
             carried = [each for turns in walk_loops(function.lines) for each in turns.carried]
@@ -333,8 +331,8 @@ class _Visit:
                 self.value(each.last, inner, Site(inside))
             there |= carried
 
+    # A value that a branch computes is there in that branch alone.
     def value(self, value: Value, there: set[Value], site: Site) -> None:
-        """A value at a site, if it is not there yet; what a branch computes is there in that branch alone."""
         if value in there or (value, site) in self.seen:
             return
         there |= set() if site.cases else {value}
@@ -379,8 +377,8 @@ def _list_turns(sites: Iterable[Site]) -> Iterator[TurnCount]:
         yield TurnCount(tuple(letter for letter, _ in loops), united(own))
 
 
+# The bytes of a number that is a condition or whole; 0 of those of the model.
 def find_element(value: Value) -> int:
-    """The bytes of a number that is a condition or whole; 0 of those of the model."""
     row = op.find_row(value.operation)
     return 1 if value.kind == "condition" or (row and row.condition) else 8 if value.kind == "integer" else 0
 
@@ -407,11 +405,10 @@ class RankModel(Generic[N]):
         return self.functions[self.name].output.value
 
     def count_weights(self, sharding: Sharding, ranks: Mapping[str, N]) -> tuple[WeightCount[N], ...]:
-        """The weights, in the sizes of one rank's part of each."""
         return count_weights(self.spec, self.name, self.share(sharding, ranks))
 
+    # Sizes that know what a rank has of each tensor.
     def share(self, sharding: Sharding, ranks: Mapping[str, N]) -> Sizes[N]:
-        """Sizes that know what a rank has of each tensor."""
         shares = zip(sharding.mesh, sharding.shares, strict=True)
         return replace(self.sizes, shares=tuple((letters, ranks[axis]) for (axis, _), (letters, _) in shares))
 
@@ -442,7 +439,6 @@ def list_step(
 
 
 def repeat(row: Exchange[N], times: int) -> Exchange[N]:
-    """The same for each of some microbatches."""
     return replace(row, times=product((row.times, times)), repeated=product((row.repeated, times)))
 
 

@@ -89,8 +89,8 @@ class Visit:
     calls: Calls
     work: Work
 
+    # A factor that reads a recurrence alone has no gradient in its first steps.
     def gradient(self, value: Value, product: Value) -> Gradient:
-        """Returns the gradient of a factor: one that reads a recurrence alone has none in its first steps."""
         factor = ReachedFactor(self.calls, value, product)
         letters = [letter for turns in self.turns for letter in turns.letters]
         turn = tuple((letter, 0) for letter in (*letters, *(letter for letter, _ in self.step.loops)))
@@ -118,8 +118,8 @@ class Visit:
             back = Linear.index(letter) - numbers[0][1]
             yield from (written(back),) if back.value is None else map(Number, range(2, int(back.value) + 1))
 
+    # The letters of all that is computed at once: a recurrence computes everything anew in each step.
     def letters(self, value: Value) -> Letters:
-        """Returns the letters of all that is computed at once. A recurrence computes everything anew in each step."""
         return self.step.letters.union(value.axes)
 
     def within(self, cases: frozenset[Case]) -> tuple[TurnCount, ...]:
@@ -128,7 +128,6 @@ class Visit:
 
 @cache_by_tree
 def build_work(spec: Spec, name: str) -> Work:
-    """Lowers the layer or model `name` for counting."""
     specialised = specialise(spec, name)
     legend, layers = Legend.of(specialised), {layer.name: layer for layer in specialised.layers}
     names = {layer.span: layer.name for layer in spec.layers}
@@ -178,7 +177,6 @@ class Work:
         return self.norms_of[function.name]
 
     def attended(self, function: Function, chooses: bool) -> Mapping[Value, tuple[Value, str]]:
-        """Returns the sums that an attention computes in the plan `fast`, where it has a sink or a turn `chooses`."""
         if function.name not in self.attended_of:
             sinks = any(isinstance(v.operation, op.Reduce) and v.operation.operator == "lse" for v in walk_values(function))
             trained = self.flows.trained[function.name]
@@ -187,13 +185,11 @@ class Work:
         return self.attended_of[function.name]
 
     def list_attended(self) -> frozenset[Value]:
-        """Returns the sums that attentions compute in the plan `fast`."""
         legend, trained, functions = self.flows.legend, self.flows.trained, self.flows.functions.values()
         attended = (find_attended(function, legend, trained[function.name], self.time) for function in functions)
         return frozenset(value for sums in attended for value in sums)
 
     def chunks(self, function: Function) -> Mapping[Value, tuple[Chunk, Chunked]]:
-        """Returns the sums of a function that read a recurrence by chunks in the plan `fast`."""
         if function.name not in self.chunks_of:
             self.chunks_of[function.name] = find_chunks(function, self.flows.legend, self.flows.trained[function.name])
         return self.chunks_of[function.name]
@@ -211,10 +207,10 @@ class Work:
         inputs = tuple(flow.support(line.value).trained for line in flow.function.inputs)
         return Gradients(flow, inputs, True, legend, join)
 
+    # Lines come after the lines of the calls in them; `output` holds the choices for which the result is needed.
     def walk(
         self, flow: Flow, output: Cases = ALWAYS, path: str = "", turns: tuple[TurnCount, ...] = (), calls: Calls = ()
     ) -> Iterator[Visit]:
-        """Yields the lines of a function whose output is needed for some choices, each after those of the calls in it."""
         needs = flow.needs(output)
         for step in flat(flow.body):
             visit = Visit(path, flow, step, needs, turns, calls, self)
@@ -225,8 +221,8 @@ class Work:
                     yield from self.walk(flow.called(value), need.where, inner, visit.within(need.cases), way)
             yield visit
 
+    # The path ends with the name of an instance, or else of the layer in the text.
     def path(self, path: str, call: op.Call, step: Step) -> str:
-        """Returns the path of the layer that is called: the name of an instance, or else of the layer in the text."""
         loops = [letter for letter, _ in step.loops]
         letters = [letter for letter in call.turns if letter in loops] if call.instance else loops
         return below(path, letters, call.instance or self.names[call.function])
@@ -249,7 +245,6 @@ class Rows:
 
 
 def find_rows(value: Value, trained: Collection[str]) -> Rows | None:
-    """Returns the rows of a table that a value reads, if it does."""
     match value.operation:
         case op.View(Value(op.StoredWeight(name)), old, new) if name in trained:
             single = ((one[0], other[0]) for one, other in zip(old, new, strict=True) if len(one) == len(other) == 1)
@@ -306,8 +301,8 @@ class Contraction:
     def letters(self) -> Letters:
         return frozenset[str]().union(*self.operands)
 
+    # The plan `fast` computes a linear map of the factors that share its sum.
     def map_product(self) -> Contraction:
-        """Returns the same as the plan `fast` computes it: a linear map of the factors that share its sum."""
         if self.weight is None:
             return self
         inner = self.summed - self.paired
@@ -393,7 +388,6 @@ def _pair(letters: Letters, paired: Letters) -> Letters:
 
 
 def list_chosen(flows: Flows, where: Cases, letters: Letters) -> tuple[Chosen, ...]:
-    """Lists the choices of these letters, one for each."""
     some = sorted((choice for choice in flows.choices(where) if choice.letter in letters), key=repr)
     by_letter = {choice.letter: Chosen(choice.letter, choice.count, choice.along) for choice in some}
     return tuple(by_letter[letter] for letter in sorted(by_letter))
@@ -631,7 +625,6 @@ class Derived:
 
 @cache_by_tree
 def derive(spec: Spec, name: str) -> Derived:
-    """Derives the weights and the work of the layer or model `name` of a checked spec, with its optional weights."""
     work = build_work(spec, name)
     visits = tuple(work.walk(work.whole(name)))
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary

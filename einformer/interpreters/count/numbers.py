@@ -118,8 +118,8 @@ class Numbers(Sizes[int]):
         )
         return range(self.cached, self.cached + length) if letter == self.time else range(length)
 
+    # Turns are counted one by one only where a `where` asks.
     def turns(self, turns: TurnCount) -> int:
-        """Returns how many turns these are, counted one by one only where a `where` asks."""
         if any(site.cases for site in turns.sites) or (len(turns.sites) > 1 and len(turns.letters) > 1):
             return len({some for site in turns.sites for some in self._list_numbers(turns.letters, site)})
         return max(self._count_always(turns.letters, site) for site in turns.sites)
@@ -144,8 +144,8 @@ class Numbers(Sizes[int]):
 # ------------------------------------------------------------------------------------------------------------ walking
 
 
+# Counts the numbers of letters for which one of the cases holds, with some numbers of the last `others` letters.
 def _walk(cases: list[list[Inequality]], ranges: Mapping[str, range], others: int, legend: Legend) -> int:
-    """For how many numbers of letters one of the cases holds, for some numbers of the last ones, so many `others`."""
     import numpy as np
 
     (first, numbers), *rest = ranges.items()

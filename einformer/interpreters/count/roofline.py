@@ -106,7 +106,7 @@ def bound_training(
     return TimeBound("training", flops, moved, device, device.rate(precision), count)
 
 
+# A forward pass reads only rows of a table, so tables do not count.
 def count_read_weights(spec: Spec, name: str, legend: Legend, precision: Precision) -> int:
-    """Counts the bytes of the weights that a forward pass cannot but read: not tables of which it reads rows."""
     read = (count for count in count_weights(spec, name, Numbers(legend)) if count.trained and not count.rows)
     return precision.parameters * sum(count.times * count.active for count in read)

@@ -46,12 +46,10 @@ N = TypeVar("N", bound=Countable)
 
 
 def total(terms: Iterable[N | int]) -> N:
-    """Returns their sum."""
     return cast("N", sum(cast("Iterable[Any]", terms)))
 
 
 def product(factors: Iterable[N | int]) -> N:
-    """Returns their product."""
     return cast("N", math.prod(cast("Iterable[Any]", factors)))
 
 
@@ -100,24 +98,24 @@ class Sizes(ABC, Generic[N]):
     ) -> Iterable[tuple[tuple[N, ...], Sizes[N]]]:
         """Yields the turns in which these numbers are the same, or `each`, how many they are, and the sizes of each kind."""
 
+    # The gradient is the one in the turn at hand. Formulas have no turn, so no factor has one there.
     def moves(self, derived: Derived, factor: ReachedFactor) -> bool:
-        """Returns whether a factor has a gradient in the turn at hand; of letters none is."""
         raise AssertionError(factor)
 
+    # Estimated sizes decide the order of contractions. One position follows a cache.
     def estimate(self, letter: str) -> int:
-        """Returns the size of an axis that decides the order of contractions. After a cache comes one position."""
         return estimate_size(self.legend, letter, self.time if self.cached != 0 else "")
 
+    # The number of positions that are computed, or of all that are visible.
     def length(self, letter: str) -> N:
-        """Returns the size of the axis of an index: of the positions that are computed, or of all that are visible."""
         if letter not in self.lengths:
             axis = axis_of(letter)
             visible = axis == self.time and letter != axis
             self.lengths[letter] = total((self.size(axis), self.cached)) if visible else self.size(axis)
         return self.lengths[letter]
 
+    # An axis of the mesh divides a tensor once.
     def share(self, whole: N, letters: Collection[str], value: Value | None = None) -> N:
-        """Returns the part of one device, where a tensor has these letters. An axis of the mesh divides a tensor once."""
         own = (letter for letter in self.own.get(value, ()) if find_whole(letter) in letters) if value else ()
         split = {*letters, *own}
         ranks: N = product(count for of, count in self.shares if not of.isdisjoint(split))
@@ -157,8 +155,8 @@ def count_pairs(length: Any, before: Any, least: Any | None, most: Any | None, s
     (21, 15)
     """
 
+    # Twice the number of pairs with `0 <= s - s' <= most`.
     def count_between(most: Any | None) -> Any:
-        """Twice the number of pairs with `0 <= s - s' <= most`."""
         near = _count_near(before + length, most, smaller)
         return near if before == 0 else near - _count_near(before, most, smaller)
 
@@ -355,7 +353,6 @@ def _list_lengths(sizes: Sizes[N], letters: Iterable[str], chosen: Iterable[Any]
 
 
 def sum_counts(counts: Iterable[Counted[N]]) -> N:
-    """Returns the sum of all counts."""
     return total(count.total for count in counts)
 
 
@@ -503,8 +500,8 @@ class _Rules(Generic[N]):
         two = any(has_two_positions(pair.letters, self.derived.time) for pair in pairs)
         return Traffic(done.path, done.layer, span.text, span.line, flops, read, written, turns, two)
 
+    # The plan `fast` computes chosen numbers alone where it can.
     def pairs(self) -> Iterator[Pair]:
-        """Yields the contractions of two tensors that count. The plan `fast` computes chosen numbers alone where it can."""
         plan = self.convention.plan
         for contraction in self.done.operations:
             if isinstance(contraction, Contraction) and self.runs_by_chunks(contraction):
@@ -548,8 +545,8 @@ class _Rules(Generic[N]):
             letters -= {pair.position}
         return self.sizes.share(self.count(letters - chosen, pair.where, (*sizes, *factors)), letters, pair.value)
 
+    # A softmax costs so many FLOPs for each element. Rows read from an embedding cost something only as one-hot matrices.
     def elementwise(self) -> Iterator[N]:
-        """Of a softmax so many for each element; of rows read from an embedding, only tokens as one-hot matrices."""
         for operation in self.done.operations:
             match operation:
                 case Softmax(letters, value, where):
@@ -572,8 +569,8 @@ class _Rules(Generic[N]):
         )
 
 
+# Tensors with two positions are the core of attention.
 def has_two_positions(letters: Letters, time: str) -> bool:
-    """Returns whether it is part of the core of attention, for each pair of positions."""
     return bool(time) and sum(axis_of(letter) == time for letter in letters) > 1
 
 
@@ -617,7 +614,6 @@ def _count_activation(saved: Saved, value: SavedValue, sizes: Sizes[N], element:
 
 
 def count_on_one_device(counts: Iterable[WeightCount[N]], sizes: Sizes[N]) -> N:
-    """Returns the number of trained parameters on one device."""
     return total(sizes.share(count.total, count.letters) for count in counts if count.trained)
 
 
@@ -684,8 +680,8 @@ def _count_position(entry: Entry[Any], sizes: Sizes[N], element: Any) -> N:
     return cast("N", product((_TOKEN if entry.whole else element, *lengths)))
 
 
+# A tensor that is read at s' keeps the position s too.
 def count_positions(entry: Entry[Any], sizes: Sizes[N]) -> Any:
-    """Returns the positions of a row that a tensor keeps; of what is read at s' the position s too."""
     length, back = sizes.length(sizes.time), entry.back
     if back is None:
         return length

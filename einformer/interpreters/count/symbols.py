@@ -58,12 +58,10 @@ def sum_counts(counts: Iterable[Counted[sympy.Expr]]) -> sympy.Expr:
 
 
 def sum_trained(counts: Iterable[WeightCount[sympy.Expr]]) -> sympy.Expr:
-    """Returns the number of trained parameters. A tie counts once, buffers do not."""
     return sum_counts(count for count in counts if count.trained)
 
 
 def name_ranks(sharding: Sharding) -> dict[str, sympy.Expr]:
-    """Returns the number of ranks of each axis of a mesh as a letter of its name."""
     return {axis: sympy.Symbol(axis) for axis, _ in sharding.mesh}
 
 
@@ -80,13 +78,12 @@ class Symbols(Sizes[sympy.Expr]):
     round_up = staticmethod(lambda number, by: sympy.ceiling(number / by))
 
     def size(self, axis: str) -> sympy.Expr:
-        """Returns the formula of the size of an axis. Raises EinformerError E607."""
         return self.value(self.legend.axes[axis].size)
 
+    # A scalar of layers, `W_l`, is a `where` of two values.
     def kinds(
         self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[sympy.Expr, ...], Symbols]]:
-        """Yields the kinds of turns: a scalar of layers, `W_l`, is a `where` of two values."""
         turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, tree.Tensor) and x not in self.branches}
         if not turning:
             yield tuple(map(self.turns, turns)), self
@@ -108,7 +105,6 @@ class Symbols(Sizes[sympy.Expr]):
         return self.value(count)
 
     def value(self, e: Expression) -> sympy.Expr:
-        """Returns the formula of a number that the text writes. Raises EinformerError E607."""
         number = self._write(e)
         if _is_long(number):
             raise fail("E607", "the formula of this number is too long", e.span, fix="bind the sizes")
@@ -162,8 +158,8 @@ class Symbols(Sizes[sympy.Expr]):
 
     # ------------------------------------------------------------------------------------------------------ turns
 
+    # A `where` on layer numbers takes both of its branches.
     def turns(self, turns: TurnCount) -> sympy.Expr:
-        """Returns how many turns these are; a `where` on layer numbers takes both of its branches."""
         sites = [*filter(None, map(self._settle, turns.sites))]
         if not turns.letters or not sites:
             return sympy.Integer(bool(sites))

@@ -57,9 +57,9 @@ class Instance(Generic[N]):
     def parameters_of_one(self) -> N:
         return rules.total(self._of_one(count) for count in self.weights if count.trained)
 
+    # Windows that differ between layers make turns differ.
     @property
     def flops_of_one(self) -> N | None:
-        """Of a single turn, where all turns take the same: windows that differ between layers make them differ."""
         alike = not self.path or len({count.turns[0] for count in self.equations}) == 1
         return rules.total(map(self._of_one, self.equations)) if alike else None
 
@@ -80,7 +80,6 @@ def count_parts(
 
 
 def choose_writer(spec: Spec, form: str = "text", values: Mapping[str, object] = {}) -> Callable[[sympy.Expr], str]:
-    """Returns a function that prints formulas as text, LaTeX or Python, with these values, in the order of the legend."""
     import sympy
 
     from einformer.interpreters.count import algebra
@@ -90,10 +89,10 @@ def choose_writer(spec: Spec, form: str = "text", values: Mapping[str, object] =
     return lambda formula: algebra.show(sympy.sympify(formula).subs(numbers), order, form)
 
 
+# Returns bytes `per_token` of a row and in `total`, or the reason why there are none.
 def write_cache(
     spec: Spec, name: str, legend: Legend, element: int, write: Callable[[sympy.Expr], str]
 ) -> tuple[dict[str, str] | None, str]:
-    """Returns the bytes that decoding keeps as formulas, `per_token` of a row and in `total`; or why there are none."""
     from einformer.interpreters.count.symbols import Symbols, count_cache
 
     try:
@@ -103,10 +102,10 @@ def write_cache(
     return {"per_token": write(cache.per_token), "total": write(cache.total)}, ""
 
 
+# Parts come in the order of the text, the model itself last.
 def group_parts(
     weights: Iterable[WeightCount[N]], equations: Iterable[EquationCount[N]], activations: Iterable[Activation[N]] = ()
 ) -> tuple[Instance[N], ...]:
-    """Groups counts by the parts of a model, in the order of the text, the model itself last."""
     held, done, kept = _group(weights), _group(equations), _group(activations)
     layers = {path: next(count.layer for count in counts if count.path == path) for path, counts in done.items()}
     return tuple(
@@ -140,7 +139,6 @@ def _find_part(path: str) -> str:
 
 
 def rows(counted: Sequence[Instance[N]], write: Callable[[N], str]) -> Iterator[tuple[str, ...]]:
-    """Yields the cells of a table under `HEAD`, a row for each part and one for all together; 0 is left out."""
     for part in counted:
         cells = (part.times, part.parameters_of_one, part.parameters, part.flops_of_one, part.flops, part.kept)
         yield part.path or part.layer, *(write(cell) if cell else "" for cell in cells)
@@ -149,7 +147,6 @@ def rows(counted: Sequence[Instance[N]], write: Callable[[N], str]) -> Iterator[
 
 
 def data(counted: Sequence[Instance[int]]) -> dict[str, Any]:
-    """Returns the same for `--json`, with every weight and equation."""
     return {
         "parameters": rules.total(part.parameters for part in counted),
         "flops": rules.total(part.flops for part in counted),
@@ -197,7 +194,6 @@ class Summary:
         return self.parameters["total"] * self.precision.parameters
 
     def data(self) -> dict[str, Any]:
-        """Returns the object for `--json`; FLOPs and bytes, exact."""
         return data(self.parts) | {
             "convention": str(self.convention),
             "precision": self.precision.name,
@@ -211,8 +207,8 @@ class Summary:
             "cache": dict(zip(("per_token", "total"), self.cache, strict=True)) if self.cache else None,
         }
 
+    # Each line has a heading.
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yields the summary in words, under a heading for each line."""
         counts, flops = self.parameters, self.flops
         of_part = " of the text part" if self.not_counted else ""
         others = f"embeddings {counts['embedding']:,}, all others {counts['non_embedding']:,}"
@@ -269,8 +265,8 @@ def summarise(
     )
 
 
+# `248.9 MB`: decimal units, four digits.
 def spell_bytes(size: int) -> str:
-    """`248.9 MB`: decimal units, four digits."""
     value, unit = float(size), "B"
     for larger in ("kB", "MB", "GB", "TB", "PB"):
         if value < 1000:

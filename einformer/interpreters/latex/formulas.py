@@ -61,7 +61,6 @@ class Matrix:
         return tuple(dict.fromkeys(letter for letter in self.shape if letter))
 
     def within(self, least: Strength) -> str:
-        """Returns the text, in parentheses if it binds less tightly than `least`."""
         return self.text if self.level >= least else LATEX.enclose(self.text)
 
 
@@ -84,8 +83,8 @@ class Translator:
 
     # ------------------------------------------------------------------------------------------------------ equations
 
+    # If one side puts labels side by side in a group, the other does too.
     def sides(self, equation: Equation) -> tuple[Matrix, Matrix]:
-        """Translates both sides. If one puts labels side by side in a group, the other does too."""
         left, right = equation.left, equation.right
         if isinstance(left, Tensor) and _find_group(left):
             parts = self.translate_parts(left, right)
@@ -95,8 +94,8 @@ class Translator:
         to = self.matrix(left)
         return to, self.orient(self.matrix(right), to.shape)
 
+    # `c_{n(ae)}` is a matrix whose columns are those of all heads a; `c_{(ae)n}` is transposed.
     def translate_group(self, whole: Tensor) -> Matrix:
-        """Translates `c_{n(ae)}`: a matrix whose columns are those of all heads a. `c_{(ae)n}` is transposed."""
         *labels, last = members = _find_group(whole)
         opened = slot_letters(whole)
         plain = len(opened) == len(whole.slots) - 1 + len(members) and set(members) <= set(opened)
@@ -105,14 +104,14 @@ class Translator:
             raise NoForm("a group that is not heads side by side")
         return self.along(self.tensor(whole, *self.find_shape(axes)), f"({''.join(members)})")
 
+    # The matrices of all heads stand side by side, for a group in `whole`.
     def translate_parts(self, whole: Tensor, part: Expression, cols: str = "") -> Matrix:
-        """Translates the matrices of all heads side by side, for a group in `whole`."""
         m, side = self.matrix(part), self.translate_group(whole)
         *labels, last = _find_group(whole)
         return self.concat(labels, part, self.orient(m, (side.rows, last)), cols or side.cols)
 
+    # `Concat(Y_1, …, Y_h)`, if the heads are one label of a tensor.
     def concat(self, labels: Sequence[str], of: Expression, m: Matrix, cols: str) -> Matrix:
-        """Prints the matrices of all labels side by side: `Concat(Y_1, …, Y_h)`, if the heads are one label of a tensor."""
         size = self.names.legend.axes[axis_of(labels[0])].size
         one = len(labels) == 1 and isinstance(of, Tensor) and m.text == self.names.letter(of, *m.shape)
         if not (one and isinstance(of, Tensor) and isinstance(size, Name | Number)):
@@ -155,8 +154,8 @@ class Translator:
     def has_axes(self, e: Expression) -> bool:
         return any(isinstance(x, Tensor) or self.is_axis(x) or self.calls(x) for x in subexpressions(e))
 
+    # `sqrt(H)`, `2 ε`.
     def number(self, e: Expression) -> Matrix:
-        """Prints a number without tensors: `sqrt(H)`, `2 ε`."""
         return Matrix(LATEX.expression(e), level=Strength.__members__.get(printer.level(e).name, Strength.SUM))
 
     def ones(self, letter: str) -> Matrix:
@@ -164,8 +163,8 @@ class Translator:
 
     # -------------------------------------------------------------------------------------------------------- tensors
 
+    # `q_bsea` with labels b and a is Q, with rows s and columns e; a slot that is looked up makes rows.
     def translate_tensor(self, e: Tensor) -> Matrix:
-        """Translates `q_bsea` with labels b and a: Q, with rows s and columns e. A slot that is looked up makes rows."""
         axes = [slot.letter for slot in e.slots if isinstance(slot, Index) and not self.is_label(slot.letter)]
         others = [slot for slot in e.slots if not isinstance(slot, Index) and self.has_axes(slot)]
         if others:
@@ -176,21 +175,21 @@ class Translator:
             raise NoForm(f"{e.name} is read along its diagonal")
         return self.tensor(e, *self.find_shape(axes))
 
+    # The slots `rows` and `cols` are axes, all others labels.
     def tensor(self, e: Tensor, rows: str = "", cols: str = "", turned: bool = False) -> Matrix:
-        """Prints a tensor. Its slots `rows` and `cols` are axes, all others labels."""
         text = self.names.letter(e, rows, cols, self.names.style.transpose * turned)
         level, shape = (Strength.FACTOR, (cols, rows)) if turned else (Strength.ATOM, (rows, cols))
         return Matrix(text, *shape, level, lambda: self.tensor(e, rows, cols, not turned))
 
+    # A vector has the direction of vectors.
     def find_shape(self, axes: Sequence[str]) -> Shape:
-        """Returns the shape of a tensor with these axes. A vector has the direction of vectors."""
         if len(axes) == 1:
             return (axes[0], "") if self.names.style.columns or axis_of(axes[0]) in self.down else ("", axes[0])
         first, second = (*axes, "", "")[:2]
         return first, second
 
+    # `E_{x_s d}`: the rows of E that x names.
     def translate_lookup(self, e: Tensor, axes: Sequence[str], others: Sequence[Expression]) -> Matrix:
-        """Translates `E_{x_s d}`: the rows of E that x names."""
         if len(others) > 1 or not isinstance(others[0], Tensor) or e.slots[0] is not others[0] or len(axes) != 1:
             raise NoForm(f"a slot of {e.name} is computed")
         by = self.matrix(others[0])
@@ -201,8 +200,8 @@ class Translator:
     def lookup(self, e: Tensor, cols: str, by: Matrix) -> Matrix:
         return Matrix(f"{self.names.letter(e, cols, cols)}[{by.text}]", "".join(by.letters), cols)
 
+    # The definition stands in the place of the tensor; a group counts as one letter.
     def translate_definition(self, e: Tensor, by: Equation) -> Matrix:
-        """Translates the definition of a tensor in its place. A group counts as one letter."""
         left = by.left
         assert isinstance(left, Tensor)
         if e == left and not _find_group(left):
@@ -214,8 +213,8 @@ class Translator:
 
     # --------------------------------------------------------------------------------------------------------- shapes
 
+    # `(A B)^⊤` is `B^⊤ A^⊤`.
     def transpose(self, m: Matrix) -> Matrix:
-        """Exchanges rows and columns: `(A B)^⊤` is `B^⊤ A^⊤`."""
         if not m.letters:
             return m
         if m.turn:
@@ -244,8 +243,8 @@ class Translator:
             return self.scale([m], reduce(self.chain, column + row))
         return reduce(self.chain, [*column, self.orient(m, ("", cols) if column else (rows, "")), *row])
 
+    # Pieces take the shape of the first matrix, else of vectors side by side; single `numbers` may stay.
     def agree(self, pieces: Sequence[Matrix], numbers: bool = False) -> list[Matrix]:
-        """Returns pieces in the shape of the first matrix, else of vectors side by side. Single `numbers` may stay."""
         letters = dict.fromkeys(letter for m in pieces for letter in m.letters)
         if len(letters) > 2:
             raise NoForm(f"the letters {', '.join(letters)} are three axes of one number")
@@ -253,16 +252,16 @@ class Translator:
         wanted = widest.shape if len(widest.letters) == len(letters) else (rows, cols)
         return [m if numbers and not m.letters else self.orient(m, wanted) for m in pieces]
 
+    # An operation on each number, transposed, is the operation on the transposed parts.
     def lift(self, write: Callable[[Sequence[Matrix]], tuple[str, Strength]], *parts: Matrix) -> Matrix:
-        """Prints an operation on each number. Transposed, it is that of the transposed parts."""
         text, level = write(parts)
         shape = next((part.shape for part in parts if part.letters), ("", ""))
         return Matrix(text, *shape, level, lambda: self.lift(write, *map(self.transpose, parts)))
 
     # ------------------------------------------------------------------------------------------------------- products
 
+    # The last factor of a quotient divides.
     def factors(self, e: Expression) -> list[Matrix]:
-        """Translates the factors of a product, or of a quotient, whose last factor divides."""
         match e:
             case tree.Product():
                 return [self.matrix(factor) for factor in e.factors]
@@ -315,8 +314,8 @@ class Translator:
         turn = lambda: self.chain(self.transpose(other), self.transpose(one))  # noqa: E731
         return Matrix(text, one.rows, other.cols, Strength.CHAIN, turn)
 
+    # A sign comes first, and numbers that divide stand below.
     def scale(self, numbers: Sequence[Matrix], of: Matrix | None = None) -> Matrix:
-        """Prints numbers times a matrix, or times one another, over the numbers that divide them. A sign comes first."""
         numbers = [inner for factor in numbers for inner in factor.factors or (factor,)]
         over = [factor for factor in numbers if not factor.under and factor.text != "1"]
         under = [factor.under for factor in numbers if factor.under]
@@ -373,8 +372,8 @@ class Translator:
             raise NoForm(f"{e.name} works on {', '.join(over)}, which is not an axis of a matrix here")
         return self.keep(e, over, of) if row.kind == "keeping" else self.reduce_rows(e, over, of)
 
+    # `Sm_s'` works on each row, or on a vector; the k of `top` stands below.
     def keep(self, e: Apply, over: tuple[str, ...], of: Matrix) -> Matrix:
-        """Translates an operator that keeps its columns, `Sm_s'`: on each row, or on a vector. The k of `top` stands below."""
         if len(over) > 1:
             raise NoForm(f"{e.name} works on two axes")
         first = ", ".join(self.matrix(argument).text for argument in e.arguments[:-1])
@@ -383,10 +382,8 @@ class Translator:
         by_row = self.lift(lambda parts: (name + _join_arguments(parts), Strength.ATOM), m)
         return self.orient(by_row if len(m.letters) == 1 else Matrix(by_row.text, *m.shape), of.shape)
 
+    # `mean_d` makes a number of each row, or of all; for a whole matrix its letters stand below.
     def reduce_rows(self, e: Apply, over: tuple[str, ...], of: Matrix) -> Matrix:
-        """Translates an operator that makes a number of each row, `mean_d`, or of all. For a whole matrix its letters stand
-        below.
-        """
         whole = set(over) == set(of.letters)
         m = of if whole else self.along(of, over[0])
         below = e.indices if whole and len(of.letters) > 1 else ()
@@ -486,8 +483,8 @@ class LayerNames:
     small: frozenset[str]
     numbers: frozenset[str]
 
+    # A matrix has a capital letter, and its printed labels.
     def letter(self, e: Tensor, rows: str = "", cols: str = "", turned: str = "") -> str:
-        """Names a tensor where it is read: its letter, capital for a matrix, with its printed labels."""
         base, scripts = self.base(e.name, bool(rows and cols))
         marks = [*scripts, *self.labels(e, rows, cols)]
         if cut := self._cut(e, rows, cols):
@@ -496,14 +493,14 @@ class LayerNames:
             return f"({add_scripts(base, marks)})^{{{turned}}}"
         return add_scripts(base, marks, turned)
 
+    # Labels are slots that are neither rows nor columns nor looked up.
     def labels(self, e: Tensor, rows: str = "", cols: str = "") -> list[tuple[str, str]]:
-        """Returns the printed labels and their places: slots that are neither rows nor columns nor looked up."""
         labels = [slot for slot in e.slots if spell_axis(slot) not in (rows, cols) and not isinstance(slot, Tensor)]
         printed = [label for label in labels if not (isinstance(label, Index) and label.letter in self.dropped)]
         return [_split_script(self.style.label, _abut(printed))] if printed else []
 
+    # Returns the letter, and the parts of the name below and above.
     def base(self, name: str, whole: bool) -> tuple[str, list[tuple[str, str]]]:
-        """Returns the letter of a tensor, and the parts of its name below and above."""
         if name in self.own:
             return self.own[name], []
         letter, below = name.rstrip("'"), name.lower() if "q" in self.style.weight else name
@@ -523,8 +520,8 @@ class LayerNames:
         return LATEX.flat.expression(self.legend.axes[axis_of(letter)].size, least)
 
 
+# A group is its letters in parentheses; a computed number has no letter.
 def spell_axis(slot: Expression) -> str | None:
-    """Returns the letter of a slot, or the letters of a group in parentheses, or None for a computed number."""
     match slot:
         case Index(letter):
             return letter
@@ -562,7 +559,6 @@ def _abut(labels: Sequence[Expression]) -> str:
 
 
 def name_tensors(layer: Layer, dropped: frozenset[str], legend: Legend, style: MatrixStyle) -> LayerNames:
-    """Names the tensors of a layer whose sums are written out."""
     weights = {w.name: tuple(axis_of(i.letter) for i in w.indices) for w in layer.weights if w.kind != "instance"}
     own = _name_by_size(weights, legend, style) | dict(_name_by_role(layer, style))
     inside = [e for equation in equations(layer.body) for e in subexpressions(equation.right)]
@@ -591,8 +587,8 @@ def _name_by_role(layer: Layer, style: MatrixStyle) -> Iterator[tuple[str, str]]
             yield equation.left.name, rf"\mathrm{{{style.head}}}"
 
 
+# An attention sums a softmax over positions times values; `definitions` may hold the softmax.
 def is_attention(equation: Equation, definitions: Mapping[str, Expression]) -> bool:
-    """Returns whether a line sums a softmax over positions times values. `definitions` may hold the softmax."""
     right = equation.right
     if not (isinstance(right, Apply) and right.name == "sum" and isinstance(right.arguments[0], tree.Product)):
         return False
@@ -601,8 +597,8 @@ def is_attention(equation: Equation, definitions: Mapping[str, Expression]) -> b
     return bool(primed) and any(isinstance(e, Apply) and e.name == "Sm" for e in expand(right, definitions))
 
 
+# The definitions of the tensors that e reads are part of it, each once.
 def expand(e: Expression, definitions: Mapping[str, Expression]) -> Iterator[Expression]:
-    """Yields e and everything in it, with the definitions of the tensors that it reads, each once."""
     waiting, unread = [e], dict(definitions)
     while waiting:
         node = waiting.pop()

@@ -64,7 +64,6 @@ class _Page(Latex):
         self.formulas = formulas
 
     def layer(self, layer: Layer) -> Iterator[PrintedLine]:
-        """The head of a layer, its weights, and its lines without those that another line has taken in."""
         self.lines = self.formulas[layer.name]
         pairs = zip(equations(layer.body), equations(self.lines.layer.body), strict=True)
         self.written = {id(written): self.lines.found.get(id(elaborated)) for written, elaborated in pairs}
@@ -104,8 +103,8 @@ class _Page(Latex):
         comment = "; ".join(filter(None, (node.comment, f"in indices: {line.why}")))
         return replace(plain, text=whole + plain.text, comment=comment)
 
+    # The left side is the result of a layer or its value for one label, or the formula of attention.
     def left_side(self, line: MatrixFormula, left: Matrix) -> str:
-        """The name of a matrix; the result of a layer, or its value for one label; the formula of attention."""
         names, tensor, text = line.translator.names, line.equation.left, left.text
         if line.equation.relation == "return":
             labels = names.labels(tensor, *left.shape) if isinstance(tensor, Tensor) else []
@@ -159,8 +158,8 @@ class LayerFormulas:
     def joins(self) -> bool:
         return any(map(_has_group, [*self.taken.values(), *(line.equation for line in self.found.values() if line.right)]))
 
+    # A line has as few labels as possible, else one more than its layer, else no formula.
     def formula(self, equation: Equation) -> MatrixFormula:
-        """Writes a line with as few labels as possible, then with one more than the layer's, else not at all."""
         why, own = "", replace(self.translator, taken=self.taken)
         for choice in self._list_choices(equation):
             translator, more = replace(own, labels=choice), choice - own.labels
@@ -188,8 +187,8 @@ class LayerFormulas:
         yield from (of.dropped.union(choice, of.chosen - axes.keys()) for choice in order)
         yield from (of.chosen | {axis} for axis in axes if axis not in of.chosen)
 
+    # A part that only one other line reads, in the same turn, is merged into it.
     def read(self, body: Sequence[Statement]) -> None:
-        """Writes the lines of a body. A part that only one other line reads, in the same turn, is merged into it."""
         for place, statement in enumerate(body):
             if isinstance(statement, Loop):
                 self.read(statement.body)
@@ -198,8 +197,8 @@ class LayerFormulas:
             if not (self._is_part(line) and self._is_taken_in(statement, body[place + 1 :])):
                 self.found[id(statement)] = line
 
+    # A part puts heads side by side, or defines a matrix between positions without a name of its own.
     def _is_part(self, line: MatrixFormula) -> bool:
-        """A line that puts heads side by side, or defines a matrix between positions without a name of its own."""
         left, equation = line.left, line.equation
         if left is None or line.right is None or equation.relation != "=":
             return False
@@ -207,8 +206,8 @@ class LayerFormulas:
         square = bool(left.rows) and axis_of(left.rows) == axis_of(left.cols)
         return _has_group(equation) or (square and not (self.translator.names.style.weights and keeps))
 
+    # The tensor is read once, by a later line that has a form with it, before anything that it reads changes.
     def _is_taken_in(self, equation: Equation, after: Sequence[Statement]) -> bool:
-        """A line is read once, by a later line that has a form with it, before anything that it reads changes."""
         name, lines = equation.left.name, list(equations(self.layer.body))
         reads = [line for line in lines for other in _list_reads(line) if other == name]
         place = next((place for place, line in enumerate(after) if len(reads) == 1 and line is reads[0]), None)
@@ -277,7 +276,6 @@ class Labels:
 
 
 def find_labels(layer: Layer) -> Labels:
-    """Returns the labels of a layer whose sums are written out."""
     chosen = _choose(layer)
     said, dropped = chosen & set(_list_weight_axes(layer)), find_unprinted(layer, chosen)
     defined = [frozenset[str]().union(*slots) for slots in _list_slots(layer)]
@@ -306,13 +304,13 @@ def _choose(layer: Layer) -> Axes:
     return turns.union(best)
 
 
+# An axis has no printed sign if no weight has it and only whole tensors are read along it.
 def find_unprinted(layer: Layer, axes: Axes) -> Axes:
-    """Returns the axes without a printed sign: no weight has them, and only whole tensors are read along them."""
     return axes.difference(_list_weight_axes(layer), _list_summed(layer), _list_separate(layer), _find_turns(layer))
 
 
+# No two places of such an axis meet in the layer, as with rows of a batch. `known` caches the answers.
 def find_passed(layer: Layer, callees: Mapping[str, Layer], known: dict[str, Axes]) -> Axes:
-    """Returns the axes of a layer's head of which no two places meet in it: rows of a batch. `known` caches the answers."""
     if layer.name not in known:
         known[layer.name] = find_unprinted(layer, _find_heads(layer))
         for callee in {e.name: callees[e.name] for e in calls(layer) if e.name in callees}.values():

@@ -60,19 +60,19 @@ class Latex(Display):
     def keyword(self, word: str) -> str:
         return f"\\textbf{{{word}}}{self.blank}"
 
+    # A line of comment begins with `\textit`.
     def remark(self, comment: str) -> str:
-        r"""Prints a line of comment, which begins with `\textit`."""
         return (r"\textit{}" if comment[:1] in {*_UNSPEAKABLE, ""} else "") + _print_words(comment, "textit")
 
     # ------------------------------------------------------------------------------------------------- names
 
+    # A power of ten stays a power.
     def number(self, value: float) -> str:
-        """Prints a number. A power of ten stays a power."""
         mantissa, exponential, exponent = number(value).partition("e")
         return f"{mantissa} \\times 10^{{{exponent}}}" if exponential else mantissa.replace("inf", r"\infty")
 
+    # Documents have `d_model` and `seq_len`.
     def symbol(self, name: str) -> str:
-        """Prints a letter, or a name of several letters upright, with its primes. Documents have `d_model` and `seq_len`."""
         first, _, below = name.partition("_")
         if below and len(first) == 1:
             return f"{first}_{{{self.symbol(below)}}}"
@@ -80,16 +80,16 @@ class Latex(Display):
         text = abut(f"\\{GREEK[letter]}" if letter in GREEK else letter for letter in letters.replace("_", r"\_"))
         return (text if len(letters) == 1 else f"\\mathrm{{{text}}}") + "'" * (len(name) - len(letters))
 
+    # The digits of `W0_d` stand above: `W^{0}_{d}` (R11).
     def tensor(self, name: str, slots: Sequence[Expression]) -> str:
-        """Prints a tensor. The digits of `W0_d` stand above: `W^{0}_{d}` (R11)."""
         letters = name.rstrip("'")
         if slots and len(letters) > 1 and letters[1:].isdigit():
             primes = r"\prime" * (len(name) - len(letters))
             return f"{self.symbol(letters[0])}^{{{letters[1:]}{primes}}}{self.subscript(slots)}"
         return self.symbol(name) + self.subscript(slots)
 
+    # `\,` stands between slots if one of them is more than letters.
     def subscript(self, slots: Sequence[Expression]) -> str:
-        r"""Prints a subscript, with `\,` between slots if one of them is more than letters."""
         text = r"\,".join(map(self.slot, slots)) if is_apart(slots) else abut(map(self.slot, slots))
         return f"_{{{text}}}" if slots else ""
 
@@ -106,8 +106,8 @@ class Latex(Display):
     def enclose_arguments(self, text: str) -> str:
         return f"\\!\\left({text}\\right)" if _TALL.search(text) else f"({text})"
 
+    # Space follows numbers and upright names.
     def multiply(self, factors: Sequence[str]) -> str:
-        """Prints factors, with space after numbers and upright names."""
         text = factors[0]
         for factor in factors[1:]:
             apart = factor.startswith(_UPRIGHT) or _CLOSED.search(text)
@@ -117,8 +117,8 @@ class Latex(Display):
     def fraction(self, above: str, below: str) -> str:
         return f"\\frac{{{above}}}{{{below}}}"
 
+    # A name with a superscript gets braces.
     def raised(self, base: Expression, text: str, exponent: str) -> str:
-        """Prints a power. A name with a superscript gets braces."""
         scripted = isinstance(base, Tensor | Name | Index) and any(sign in text.partition("_")[0] for sign in "'^")
         return f"{f'{{{text}}}' if scripted else text}^{{{exponent}}}"
 
@@ -132,8 +132,8 @@ class Latex(Display):
     def total(self, e: Apply, summand: str) -> str:
         return f"{self.operator(e.name, e.indices)} {summand}"
 
+    # Braces keep leading parentheses from being all of the summand.
     def close(self, summand: str) -> str:
-        """Prints a summand. Braces keep leading parentheses from being all of it."""
         return f"{{{summand}}}" if summand.startswith(("(", r"\left(")) else summand
 
     def branches(self, rows: Sequence[tuple[str, str]]) -> str:
@@ -153,7 +153,6 @@ class Latex(Display):
         return r" \qquad ".join(filter(None, parts))
 
     def align(self, rows: Iterable[tuple[int, Sequence[str]]]) -> str:
-        """Prints rows of cells below each other, each with its indentation."""
         lines = " \\\\\n".join("&" + r"\quad " * indent + " && ".join(cells) for indent, cells in rows)
         return f"\\begin{{aligned}}\n{lines}\n\\end{{aligned}}"
 

@@ -47,7 +47,6 @@ class Cache:
         self.masks.clear()
 
     def number_last(self, count: int) -> Tensor:
-        """The numbers of the last positions, each row's own."""
         if count not in self.numbers:
             slots = torch.arange(self.total - count, self.total, device=self.device)
             own = slots if self.padding is None else (slots - self.padding[:, None]) % self.total
@@ -55,11 +54,10 @@ class Cache:
         return self.numbers[count]
 
     def number_new(self) -> Tensor:
-        """The numbers of the positions that are computed."""
         return self.number_last(self.fresh)
 
+    # A position that is not among the last that are seen lies at the nearest of them.
     def find_places(self, numbers: Tensor, seen: int) -> Tensor:
-        """Where positions lie among the last that are seen; one that is not there lies at the nearest."""
         rows = 0 if self.padding is None else self.padding.view(-1, *[1] * (numbers.dim() - 1))
         return (numbers + rows - self.total + seen).clamp(0, seen - 1)
 
@@ -73,17 +71,15 @@ class Cache:
             self.masks[heads] = mask.view(*rows, *mask.shape[-2:])
         return self.masks[heads]
 
+    # New positions count too, and all where nothing is kept.
     def count_visible(self, path: str) -> int:
-        """How many positions of a tensor are seen, the new ones too; all, where nothing is kept."""
         back = self.kept.get(path)
         return self.total if back is None else min(self.past, back) + self.fresh
 
     def narrow(self, x: Tensor, axis: int, seen: int) -> Tensor:
-        """A tensor over more positions than are seen here, cut to these."""
         return x.narrow(axis, x.shape[axis] - seen, seen)
 
     def select_asked(self, x: Tensor, axis: int) -> Tensor:
-        """The positions whose outputs are asked for."""
         count = x.shape[axis]
         return x if self.asked is None or self.asked >= count else x.narrow(axis, count - self.asked, self.asked)
 
@@ -98,19 +94,18 @@ class Cache:
             return self.whole[self.shared[path]]
         return self.share(path, self.append(path, self.zero_padding(new, axis, row), axis))
 
+    # All other positions are zero in this turn of a loop, or are not needed.
     def pad(self, new: Tensor, axis: int, count: int) -> Tensor:
-        """So many positions, the new ones last: in this turn of a loop all others are zero, or are not needed."""
         others = new.new_zeros((*new.shape[:axis], count - new.shape[axis], *new.shape[axis + 1 :]))
         return torch.cat([others, new], axis)
 
+    # Others with the same tensor get the entry in this call.
     def share(self, path: str, whole: Tensor) -> Tensor:
-        """The entry that others with the same tensor get in this call, too."""
         if self.shared:
             self.whole[path] = whole
         return whole
 
     def append(self, path: str, new: Tensor, axis: int) -> Tensor:
-        """The new positions behind those that are kept."""
         back, self.axes[path] = self.kept[path], axis
         if back is None:
             return self.store(path, new, axis)
@@ -122,8 +117,8 @@ class Cache:
         self.rows[path] = last if held == whole.shape[axis] else last.clone()
         return whole
 
+    # The new positions are written behind the old ones; the store doubles where it is full.
     def store(self, path: str, new: Tensor, axis: int) -> Tensor:
-        """The new positions written behind the old ones; the store doubles where it is full."""
         store = self.rows.get(path)
         if store is None or store.shape[axis] < self.total:
             length = max(self.size, self.total if store is None else 2 * self.total)
@@ -135,16 +130,16 @@ class Cache:
         store.narrow(axis, self.past, self.fresh).copy_(new)
         return store.narrow(axis, 0, self.total)
 
+    # Returns the last positions that are read, zero before the start of time, and the new ones.
     def keep_earlier(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
-        """The last positions that are read, zero before the start of time, and the new ones."""
         if path not in self.kept:
             return self.pad(new, axis, self.fresh + max(back or 0 for back in self.kept.values()))
         if path in self.shared:
             return self.whole[self.shared[path]]
         return self.share(path, self.append_earlier(path, self.zero_padding(new, axis, row), axis))
 
+    # The last of these positions, old and new, are kept again.
     def append_earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
-        """The last positions and the new ones, of which again the last are kept."""
         back = self.kept[path] or 0
         old = self.rows.get(path)
         if old is None:
@@ -154,7 +149,6 @@ class Cache:
         return whole
 
     def list_steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
-        """The steps of a recurrence before the first new one."""
         rows = self.rows.get(path)
         if rows is None:
             return zeros
@@ -162,35 +156,31 @@ class Cache:
         return [*zeros, *held.unbind(axis)][-len(zeros) :]
 
     def cumsum(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
-        """A running sum that goes on from the last."""
         total = torch.cumsum(self.zero_padding(x, axis, row), axis)
         return self.keep_last(path, total + self.rows[path] if path in self.rows else total, axis)
 
     def cumprod(self, path: str, x: Tensor, axis: int, row: int = 0) -> Tensor:
-        """A running product that goes on from the last."""
         total = torch.cumprod(self.zero_padding(x, axis, row, 1), axis)
         return self.keep_last(path, total * self.rows[path] if path in self.rows else total, axis)
 
     def keep_last(self, path: str, total: Tensor, axis: int) -> Tensor:
-        """A running sum or product, of which the last is kept."""
         self.rows[path] = total.narrow(axis, total.shape[axis] - 1, 1).clone()
         return total
 
+    # Padding among the new positions becomes zero, or the neutral factor of a product.
     def zero_padding(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
-        """Zero, or the neutral factor of a product, where a new position is padding."""
         if self.padding is None or self.past >= self.longest:
             return x
         slots = torch.arange(self.past, self.past + x.shape[axis], device=x.device)
         return torch.where(slots.view(-1, *[1] * (x.dim() - axis - 1)) >= self.align_padding(x, row), x, padding)
 
     def zero_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
-        """Zero where one new position is padding."""
         if self.padding is None or self.past + step >= self.longest:
             return x
         return torch.where(self.past + step >= self.align_padding(x, row), x, 0)
 
+    # Returns the padding of each row, lined up with a tensor that has its rows at this axis.
     def align_padding(self, x: Tensor, row: int) -> Tensor:
-        """How many positions of each row are padding, lined up with a tensor that has its rows at this axis."""
         assert self.padding is not None
         return self.padding.view(-1, *[1] * (x.dim() - row - 1))
 
@@ -220,8 +210,8 @@ class StaticCache(Cache):
         self.lengths = {self.rows[path].shape[axis] for path, axis in self.axes.items()}
         self.place: dict[int, Tensor] = {}
 
+    # Rows lie in a ring, or from the start.
     def place_rows(self, path: str, rows: Tensor, axis: int, total: int) -> Tensor:
-        """The rows in their places: in a ring, or from the start."""
         back = self.kept[path]
         length = self.count_visible(path)
         store = rows.new_zeros((*rows.shape[:axis], length, *rows.shape[axis + 1 :]))
@@ -230,52 +220,47 @@ class StaticCache(Cache):
         slots = torch.arange(total - held, total, device=rows.device) % length
         return store.index_copy(axis, slots, last)
 
+    # The next position has a place in rings of each length.
     def begin(self, fresh: int, device: torch.device) -> None:
-        """The next position, and its place in rings of each length."""
         self.newest.add_(1)
         self.place = {length: (self.newest % length)[None] for length in self.lengths}
         self.masks = {}
 
     def number_last(self, count: int) -> Tensor:
-        """The numbers of the positions in a ring of this size."""
         slots = self.find_slots(count)
         own = slots.view((1,) * self.batch + (-1,)) if self.padding is None else slots - self.padding[:, None]
         return own % self.size
 
     def find_places(self, numbers: Tensor, seen: int) -> Tensor:
-        """Where positions lie in a ring."""
         rows = 0 if self.padding is None else self.padding.view(-1, *[1] * (numbers.dim() - 1))
         return (numbers + rows).clamp(min=0) % seen
 
+    # Returns the position at each place of a ring, below zero where there was none yet.
     def find_slots(self, count: int) -> Tensor:
-        """The position that lies at each place of a ring, below zero where there was none yet."""
         return self.newest - (self.newest - torch.arange(count, device=self.device)) % count
 
     def count_visible(self, path: str) -> int:
-        """All places."""
         back = self.kept.get(path)
         return self.size if back is None else min(back + 1, self.size)
 
+    # The tensor is over a larger ring, and the result over a smaller.
     def narrow(self, x: Tensor, axis: int, seen: int) -> Tensor:
-        """A tensor over a larger ring, at the positions of a smaller."""
         if x.shape[axis] == seen:
             return x
         return x.index_select(axis, self.find_slots(seen) % x.shape[axis])
 
+    # The new position overwrites the oldest.
     def append(self, path: str, new: Tensor, axis: int) -> Tensor:
-        """All places, the oldest overwritten by the new position."""
         store = self.rows[path]
         return store.index_copy_(axis, self.place[store.shape[axis]], new)
 
     def append_earlier(self, path: str, new: Tensor, axis: int) -> Tensor:
-        """The last positions that are read, and the new one."""
         store = self.rows[path]
         whole = torch.cat([store, new], axis)
         store.copy_(whole.narrow(axis, 1, store.shape[axis]))
         return whole
 
     def list_steps(self, path: str, zeros: list[Tensor], axis: int) -> list[Tensor]:
-        """The steps of a recurrence before the new one."""
         store = self.rows[path]
         if path not in self.axes:  # read at earlier positions only: they lie in their order
             return list(store.unbind(axis))[-len(zeros) :]
@@ -284,14 +269,12 @@ class StaticCache(Cache):
         return [torch.where(position >= 0, rows, zero) for position, rows, zero in zip(before, earlier, zeros, strict=True)]
 
     def keep_last(self, path: str, total: Tensor, axis: int) -> Tensor:
-        """A running sum or product, which is kept where the last one was."""
         self.rows[path].copy_(total)
         return total
 
+    # Padding is over.
     def zero_padding(self, x: Tensor, axis: int, row: int, padding: int = 0) -> Tensor:
-        """Padding is over."""
         return x
 
     def zero_step(self, x: Tensor, step: int, row: int = 0) -> Tensor:
-        """Padding is over."""
         return x

@@ -54,8 +54,8 @@ def load(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
             tensor.copy_(new.to_local() if isinstance(new, DTensor) else new)
 
 
+# Names are paths in the whole model. A number of an optimizer stands under each weight.
 def list_tensors(module: Any, optimizer: Optimizer | None) -> Iterator[tuple[str, Tensor]]:
-    """The weights by their paths in the whole model, and what an optimizer has of each; a number stands under each weight."""
     yield from ((module.find_whole(path), view) for path, view in list_views(module))
     state = {} if optimizer is None else optimizer.state
     shapes = {name: value.shape for own in state.values() for name, value in own.items() if isinstance(value, Tensor)}
@@ -80,7 +80,6 @@ def _place(module: Any, path: str, tensor: Tensor) -> Tensor:
 
 
 def find_dims(module: Any, path: str) -> Mapping[int, str]:
-    """The axis of the mesh for each split dim of a weight, or of what an optimizer has of it."""
     weight = path.removeprefix(STATE).rpartition(".")[0] if path.startswith(STATE) else path
     dims: Mapping[int, str] = module.cuts.get(weight, ((), {}))[1]
     return dims

@@ -85,8 +85,8 @@ class Blocks:
     def list_loops(self, depth: int) -> list[Loop]:
         return [loop for loops in self.held.values() if len(loops) > depth for loop in loops[depth]]
 
+    # The number is open until the sizes of a config are known.
     def write_counts(self, loops: Iterable[Loop], context: Context | None = None) -> str:
-        """How often the longest of some loops turns: that is open until the sizes of a config are known."""
         first, *more = sorted({code_number(context or self.context, loop.count).text for loop in loops})
         return f"max({', '.join([first, *more])})" if more else first
 
@@ -97,8 +97,8 @@ class Blocks:
             names += (letter + "_" * sum(name.rstrip("_") == letter for name in names),)
         return names
 
+    # Without `turns` these are the instances outside of loops. Some instances exist in some turns only.
     def lines(self, turns: Dims = ()) -> Iterator[str]:
-        """The lines that make the instances of a turn, or those outside of loops; some exist in some turns only."""
         names = (name for name, loops in self.held.items() if len(loops) == len(turns))
         for condition, some in groupby(names, lambda name: self.write_condition(name, turns)):
             if condition:
@@ -117,9 +117,9 @@ class Blocks:
             arguments = ", ".join([*["config"] * inside, *((*turns, letter) if self.is_numbered else ())])
             yield f"self.blocks = nn.ModuleList({self.name(len(turns) + 1)}({arguments}) for {letter} in range({count}))"
 
+    # A block knows its number if some instances exist in some turns only.
     @property
     def is_numbered(self) -> bool:
-        """Must a block know its number, because some instances exist in some turns only?"""
         names = {name: tuple(loop.index.letter for loop, *_ in loops) for name, loops in self.held.items()}
         return any(condition for name, turns in names.items() for condition in self.write_conditions(name, turns))
 
@@ -127,8 +127,8 @@ class Blocks:
         conditions = self.write_conditions(name, turns)
         return " and ".join(f"({condition})" if len(conditions) > 1 else condition for condition in conditions)
 
+    # The condition is written as in the text, or as the numbers of the turns.
     def write_conditions(self, name: str, turns: Dims) -> list[str]:
-        """When a turn has an instance: as the text says it, or the numbers of the turns."""
         loops, reached = self.held[name], list(self.write_reached(self.held[name], turns))
         if len(self.exist[name]) == math.prod(max(map(self.context.count_turns, some)) for some in loops):
             return reached
@@ -144,8 +144,8 @@ class Blocks:
             if (count := self.write_counts(some)) != self.write_counts(self.list_loops(depth)):
                 yield f"{turn} < {count}"
 
+    # Each call has the choices around it whose conditions are numbers of layers (R8).
     def find_choices(self, name: str) -> list[Choices]:
-        """For each call of an instance the `where` around it whose conditions are numbers of layers (R8)."""
         around = [choices for q in equations(self.context.layer.body) for choices in _find_conditions(q.right, name)]
         return [[pair for pair in choices if self.is_number(pair[0])] for choices in around]
 
@@ -157,7 +157,6 @@ class Blocks:
         return True
 
     def write_choice(self, condition: Expression, holds: bool, still: dict[str, str]) -> str:
-        """The condition of one `where`, or that it does not hold."""
         text = code_number(replace(self.context, needs={}), condition, still).text
         return text if holds else f"not ({text})"
 
@@ -165,8 +164,8 @@ class Blocks:
         layer = self.context.layer.name
         return self.context.reserve_name("block", f"{layer} {depth}", layer + "Block" * depth)
 
+    # A class holds the weights of one turn; inner loops come first.
     def classes(self) -> Iterator[str]:
-        """The classes that hold the weights of one turn, inner loops first."""
         for depth in range(self.depth, 0, -1):
             turns = self.name_turns(depth)
             over = dict.fromkeys(loop.index.letter for loop in self.list_loops(depth - 1))
@@ -180,8 +179,8 @@ class Blocks:
             yield from (2 * INDENT + line for line in ["super().__init__()", *lines])
             yield from ("", "")
 
+    # `l, block in enumerate(self.blocks)`.
     def write_turning(self, loop: Loop, context: Context) -> str:
-        """`l, block in enumerate(self.blocks)`: the iteration of a loop, in a forward."""
         letter = loop.index.letter
         carried = [self.held[e.name] for e, _ in _find_calls(loop.body) if e.name in self.held and loop.index in e.indices]
         letters = [tuple(loop.index.letter for loop, *_ in loops) for loops in carried]
@@ -197,7 +196,6 @@ class Blocks:
 
 
 def _find_calls(body: tuple[Statement, ...], around: Loops = ()) -> Iterator[tuple[Apply, Loops]]:
-    """Every application in a body, in the order of the text, and the loops around it."""
     for statement in body:
         if isinstance(statement, Loop):
             yield from _find_calls(statement.body, (*around, statement))
@@ -206,7 +204,6 @@ def _find_calls(body: tuple[Statement, ...], around: Loops = ()) -> Iterator[tup
 
 
 def _find_conditions(e: Expression, name: str, choices: Choices = ()) -> Iterator[Choices]:
-    """For each call of an instance in e the conditions around it, and whether it stands where they hold."""
     if isinstance(e, Apply) and e.name == name:
         yield choices
     for place, child in enumerate(children(e)):
@@ -230,9 +227,9 @@ class Comment(str):
     __slots__ = ("span",)
     span: Span
 
+    # An equation in LaTeX may have several lines, a comment has one (R13).
     @classmethod
     def of(cls, equation: Equation, indent: str) -> Comment:
-        """The equation as its author wrote it, in one line (R13: LaTeX may have several), and its note."""
         span = equation.span
         lines = span.source.text[span.start : span.end].splitlines()
         written = " ".join(map(str.strip, lines)) or equation.left.name
@@ -264,7 +261,6 @@ class Class:
         file.helpers |= dict.fromkeys(["Stored"] * bool(self.packings))
 
     def make_context(self, kind: type[Some], settings: str = "") -> Some:
-        """The context of this layer, which reads sizes from `settings`."""
         context = kind(self.file.legend, self.layer, self.layers, self.spell, self.time, helpers=self.file.helpers)
         context.names, context.passed, context.settings = self.file.names, self.file.passed, settings
         context.config = "config" if self.is_function else context.config
@@ -283,14 +279,14 @@ class Class:
             context.tokens = frozenset(name for name, letter in self.integers.items() if letter)
         return context
 
+    # A class that serves several layers is given the sizes in which they differ.
     @property
     def own(self) -> list[str]:
-        """The sizes that the class is given, since those of other layers that it serves have others in their place."""
         merged = [merging for merging in self.file.merged.values() if merging.first == self.layer.name]
         return list(dict.fromkeys(size for merging in merged for size, other in merging.sizes.items() if size != other))
 
+    # Layers that share a class may have more or fewer axes in front, so an index there has no letter.
     def spell(self, letter: str) -> str:
-        """The letter of Python for an index; none for one in front of whose place others have more or fewer."""
         return "" if letter in self.file.hidden.get(self.layer.name, ()) else self.file.spell(letter)
 
     # ------------------------------------------------------------------------------------------------------ class
@@ -364,8 +360,8 @@ class Class:
         yield from read_settings(self.making, self.making.needs, "config", lines)
         yield from lines
 
+    # The first weight stands for all that lie in one parameter.
     def parameters(self) -> Iterator[tuple[Weight, Packing | None]]:
-        """Each weight that is stored, of those that lie in one parameter the first."""
         holders = {part.weight.name: packing for packing in self.packings for part in packing.parts}
         for weight in list_stored(self.layer):
             packing = holders.get(weight.name)
@@ -381,17 +377,17 @@ class Class:
             return f'self.register_buffer("{key(weight.name)}", torch.zeros({shape}))'
         return f"self.{packing.name if packing else key(weight.name)} = nn.Parameter(torch.empty({shape}))"
 
+    # `D, A, H`; on a rank the sizes of its part.
     def write_shape(self, weight: Weight) -> str:
-        """`D, A, H`: the sizes of a weight as it is written; on a rank those of its part."""
         letters, sharding = tuple(index.letter for index in weight.indices), self.making.sharding
         return self.multiply_sizes([letter] for letter in (letters if sharding is None else sharding.place_weight(letters)))
 
+    # `D, A * H`.
     def multiply_sizes(self, groups: Iterable[Sequence[str]]) -> str:
-        """`D, A * H`: for each group of letters the product of their sizes."""
         return ", ".join(" * ".join(map(self.making.read_constant, group)) for group in groups if group)
 
+    # `"QKV": [("Q", (D, H, A), (0, 2, 1)), …]`.
     def write_entry(self, packing: Packing) -> str:
-        """`"QKV": [("Q", (D, H, A), (0, 2, 1)), …]`."""
         parts = []
         for part in packing.parts:
             order = ", ".join(str(part.read.index(letter)) for letter in packing.experts + part.columns + part.rows)
@@ -400,14 +396,14 @@ class Class:
             parts.append(f'("{key(part.weight.name)}", ({shape}{comma}), ({order}{comma}))')
         return f'"{packing.name}": [{", ".join(parts)}]'
 
+    # Weights in one parameter start alike.
     def write_starts(self) -> Iterator[str]:
-        """The lines that give each parameter its first values; weights in one parameter start alike."""
         kinds = read_roles(self.file.lowered, self.layer.name)
         for weight, packing in self.parameters():
             yield self.write_start(f"self.{packing.name if packing else key(weight.name)}", kinds[weight.name], weight)
 
+    # The start depends on what the weight does and on the plan; a buffer starts at zero.
     def write_start(self, parameter: str, role: Role, weight: Weight) -> str:
-        """How a weight starts, by what it does and by the plan; a buffer at zero."""
         if weight.kind == "buffer":
             return f"nn.init.zeros_({parameter})"
         match role.kind:
@@ -437,8 +433,8 @@ class Class:
         parts += ["config: Config"] * bool(self.is_function and self.file.passed[self.layer.name])
         return f"{', '.join(parts)}) -> {self.annotate(self.layer.output, 'Float')}"
 
+    # `Tensor`, or `Float[Tensor, "b s d"]`; a group `(ea)` is `e*a`.
     def annotate(self, tensor: Tensor | Name, kind: str) -> str:
-        """`Tensor`, or `Float[Tensor, "b s d"]`; a group `(ea)` is `e*a`."""
         if not (self.file.style.annotations or self.file.style.check):
             return "Tensor"
         slots = tensor.slots if isinstance(tensor, Tensor) else ()
@@ -447,8 +443,8 @@ class Class:
         axes = f"*{''.join(map(self.file.spell, hidden))} {axes}" if hidden else axes
         return f'{kind}[Tensor, "{axes}"]'
 
+    # A length is a letter; in a checked file a size, if a method can read it.
     def write_length(self, letter: str) -> str:
-        """An axis in an annotation: its letter; where that is checked its size, if it has one that a method can read."""
         axis = self.file.legend.axis(letter)
         if not self.file.style.check or axis is None or not self.file.legend.is_bound(letter):
             return self.file.spell(letter)
@@ -468,8 +464,8 @@ class Class:
             return f"{name_block(call.turns, self.layer)}.{key(call.instance)}"
         return self.context.reserve_name("layer", call.function, name_function(call.function))
 
+    # A function may take the config, and whether it is trained.
     def list_extras(self, call: Call) -> Sequence[str]:
-        """The arguments of a function beside tensors: the config, whether it is trained."""
         turns = self.file.turned.get(call.function, ())
         if self.has_module(call):
             return [*turns, *self.list_cache_arguments(call)]

@@ -111,14 +111,13 @@ def _write_row(pattern: str, backs: dict[tuple[str, ...], int | None]) -> str:
     return f'**{{f"{path}": back for l, back in {{{listed}}}.items()}}'
 
 
+# The letters of a batch stand before the time in the first input that has it.
 def find_rows(model: Layer) -> tuple[str, ...]:
-    """The letters of a batch, which stand before the time in the first input that has it."""
     letters, time = slot_letters(model.formals[find_timed(model)]), model.time.letter if model.time else ""
     return letters[: letters.index(time)] if time in letters else ()
 
 
 def find_timed(model: Layer) -> int:
-    """Which input is the first that has positions."""
     return next((k for k, formal in enumerate(model.formals) if model.time in formal.slots), 0)
 
 
@@ -130,8 +129,8 @@ class CachedContext(Context):
     fresh: str = ""  # how many positions are computed from here on, where that is no name of the head
     rows: Dims = ()  # the letters of a batch
 
+    # `S` new positions, `seen` visible ones.
     def size(self, letter: str) -> str:
-        """`S` new positions, `seen` visible ones."""
         if axis_of(letter) != self.time:
             return self.read_constant(letter)
         if letter == self.time and self.fresh:
@@ -144,8 +143,8 @@ class CachedContext(Context):
         size = self.legend.axes[self.time].size
         return size.name if isinstance(size, Name) else "fresh"
 
+    # Decoding computes one position.
     def estimate_size(self, letter: str) -> int:
-        """The size of an axis that decides in which order factors are multiplied: decoding computes one position."""
         return estimate_size(self.legend, letter, self.time)
 
 
@@ -155,8 +154,8 @@ class CachedEmitter(KernelEmitter):
     __slots__ = ()
     context: CachedContext
 
+    # Lines before those that are the same at every step are computed at the first step.
     def lines(self, lines: tuple[Line | Turns, ...], indent: str) -> Iterator[str]:
-        """The lines; those before the ones that are the same at every step are computed at the first."""
         new = [line.value.operation if isinstance(line, Line) and line.equation is None else None for line in lines]
         kept = [operation for operation in new if isinstance(operation, Steady)]
         if kept:
@@ -168,8 +167,8 @@ class CachedEmitter(KernelEmitter):
             lines = lines[first:]
         yield from super().lines(lines, indent)
 
+    # A tensor that is kept, or asked for, lies as it lay.
     def line(self, line: Line) -> Iterator[str]:
-        """A line; a tensor that is kept, or asked for, lies as it lay."""
         match line.value.operation:
             case Keep() as kept if line.equation is None:
                 text, labels = self.code_kept(kept)
@@ -196,14 +195,14 @@ class CachedEmitter(KernelEmitter):
         assert place is not None
         return place
 
+    # `k_btd` at all visible positions, `k_kept` at earlier ones.
     def choose_name(self, line: Line) -> str:
-        """The kept tensor is called like the tensor: `k_btd` at all visible positions, `k_kept` at earlier ones."""
         earlier = isinstance(line.value.operation, Keep) and axis_of(line.value.operation.letters[1]) != self.context.time
         name = line.name.removesuffix(KEPT)
         return self.avoid_tensors(f"{key(name)}_kept") if earlier else super().choose_name(replace(line, name=name))
 
+    # The name is free in whichever order the axes of a tensor lie.
     def avoid_tensors(self, name: str) -> str:
-        """A name that no tensor of the text has, in whichever order its axes lie."""
         lines = (*self.function.inputs, *walk_lines(self.function.lines))
         tensors = {(key(line.name.removesuffix(KEPT)), frozenset(map(self.context.spell, line.value.axes))) for line in lines}
         stem, _, letters = name.rpartition("_")
@@ -215,13 +214,13 @@ class CachedEmitter(KernelEmitter):
         text = f"cache.{method}({write_path(e.path)}, {place.name}, {place.labels.index((own,))}{self.row(place.labels)})"
         return text, tuple((other,) if label == (own,) else label for label in place.labels)
 
+    # The axis of rows is the last argument where padding is masked; the first axis is the default.
     def row(self, labels: Sequence[Label]) -> str:
-        """The axis of the rows of a batch, as the last argument where padding is masked; the first by default."""
         position = next((k for k, label in enumerate(labels) if "".join(label) in self.context.rows), 0)
         return f", {position}" * bool(position)
 
+    # Positions along themselves are their places.
     def code(self, value: Value, wanted: Dims | None = None) -> Fragment:
-        """The code of a value; of positions along themselves their places."""
         if value.operation == op.Iota(self.context.time):
             self.context.needs["device"] = None
             return Fragment(f"torch.arange({self.context.size(self.context.time)}, device=device)", value.axes, "integer")
@@ -250,8 +249,8 @@ class CachedEmitter(KernelEmitter):
             case _:
                 return super().code_rewritten(value, wanted)
 
+    # `s_bs` and `t_bt`: every row has numbers of its own.
     def code_numbers(self, letter: str, step: bool) -> Fragment:
-        """`s_bs` and `t_bt`: every row has numbers of its own."""
         self.context.wanted["new" if letter == self.context.time else f"visible {letter}"] = None
         name = self.name_numbers(letter)
         turn = f"{name}[..., {self.turns[letter]}]" if step else ""
@@ -262,14 +261,13 @@ class CachedEmitter(KernelEmitter):
         return self.avoid_tensors(f"{own}_{''.join(map(self.context.spell, self.context.rows))}{own}")
 
     def code_places(self, number: Fragment, letter: str) -> Fragment:
-        """Where positions lie among those that are seen."""
         dims = tuple(dict.fromkeys((*self.context.rows, *number.dims)))
         whole = number if number.kind == "integer" else Fragment(f"{number.at(ATOM)}.long()", number.dims)
         text = align(whole, dims) if number.dims else f"torch.full({(1,) * len(self.context.rows)}, {whole.text})"
         return Fragment(f"cache.find_places({text}, {self.context.size(letter)})", dims, "integer")
 
+    # A place lies among the visible ones; a place before the start of time is zero (R4).
     def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Fragment, Fragment | None]:
-        """A place lies among the visible ones; a place before the start of time is zero (R4)."""
         match slot.number.operation:
             case Places(number):
                 code = self.code(number, wanted)
@@ -291,8 +289,8 @@ class CachedEmitter(KernelEmitter):
         else:
             super().want(value, axes)
 
+    # `is_causal` counts positions from the first new one.
     def write_causal(self, kernel: Attention) -> Sequence[str]:
-        """The mask of a causal attention, where it has one; `is_causal` counts positions from the first new one."""
         return f"attn_mask=cache.make_mask({1 if kernel.heads or kernel.groups else 0})", "is_causal=cache.first"
 
     def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
@@ -324,8 +322,8 @@ class CachedClass(Class):
         more += ", path: str" * (self.layer.name in self.file.keeping and not self.is_model)
         return f"{inputs}{more}) -> {output}"
 
+    # `"#b s t"`: positions are one for all rows, or one for each.
     def annotate(self, tensor: Tensor | Name, kind: str) -> str:
-        """`"#b s t"`: one for all rows, or one for each."""
         written = super().annotate(tensor, kind)
         for row in self.file.rows if tensor in self.bare else ():
             written = re.sub(rf'(?<=[" ]){self.file.spell(row)}(?=[" ])', rf"#{self.file.spell(row)}", written, count=1)
@@ -371,8 +369,8 @@ class CachedClass(Class):
     def visibly(self) -> list[Entry[int]]:
         return [entry for entry in self.file.kept if entry.layer == self.layer.name and entry.kind == "visible"]
 
+    # As many positions are visible as are kept or given, else as any layer below sees.
     def count_visible(self, names: Sequence[tuple[str, Sequence[Label]]]) -> str:
-        """How many positions are visible here: as many as are kept, or are given; else as any layer below sees."""
         if own := self.visibly:
             place = own[0].full_path.removeprefix(own[0].frame).removeprefix(".")
             return f"cache.count_visible({write_path('{path}' * (not self.is_model) + place)})"
@@ -394,5 +392,4 @@ class CachedClass(Class):
 
 
 def write_path(path: str) -> str:
-    """A path as Python."""
     return f'f"{path}"' if "{" in path else f'"{path}"'

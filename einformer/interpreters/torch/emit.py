@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 
 def code_function(context: Context, row: Primitive, argument: Fragment) -> Fragment:
-    """A function of one argument."""
     kind: Kind = "condition" if row.condition else "number" if argument.plain else argument.kind
     if argument.plain:
         return Fragment(fill_template(row.python, argument), (), kind, ATOM if row.python.endswith("({})") else LOOSE)
@@ -57,13 +56,12 @@ def code_function(context: Context, row: Primitive, argument: Fragment) -> Fragm
     return Fragment(fill_template(row.torch, argument), argument.dims, kind)
 
 
+# The argument is in parentheses where the template has none around it.
 def fill_template(template: str, argument: Fragment) -> str:
-    """The text of a row with its argument, in parentheses where none stand around it."""
     return template.format(argument.text if "({})" in template or "({}," in template else argument.at(ATOM))
 
 
 def code_infix(context: Context, row: Primitive, arguments: list[Fragment], wanted: Dims | None) -> Fragment:
-    """Comparisons, `and`, `or`, `mod`."""
     name = row.name
     if name == "mod":
         arguments = [context.cast(argument, combine_kinds(arguments)) for argument in arguments]
@@ -75,8 +73,8 @@ def code_infix(context: Context, row: Primitive, arguments: list[Fragment], want
     return Fragment(text, dims, "tensor" if any(a.kind == "tensor" for a in arguments) else "condition", LOOSE)
 
 
+# A plain number beside a tensor clamps it.
 def code_extreme(context: Context, row: Primitive, arguments: list[Fragment], wanted: Dims | None) -> Fragment:
-    """Of two: plain numbers clamp."""
     dims, kind = order_dims([a.dims for a in arguments], wanted), combine_kinds(arguments)
     plain = [a for a in arguments if a.plain]
     if len(plain) == 2:
@@ -89,7 +87,6 @@ def code_extreme(context: Context, row: Primitive, arguments: list[Fragment], wa
 
 
 def choose(context: Context, condition: Fragment, then: Fragment, otherwise: Fragment, dims: Dims) -> Fragment:
-    """One of two numbers of Python; those that float32 may not hold need their dtype."""
     kind, chosen = combine_kinds([then, otherwise]), align(condition, dims)
     if all(code.kind == "integer" or code.text in ("math.inf", "-math.inf") for code in (then, otherwise)):
         return Fragment(f"torch.where({chosen}, {then.text}, {otherwise.text})", dims, kind)
@@ -98,10 +95,10 @@ def choose(context: Context, condition: Fragment, then: Fragment, otherwise: Fra
     return Fragment(text, dims, kind)
 
 
+# With `together` the form for several letters is used for one, too.
 def code_operator(
     context: Context, name: str, letters: Sequence[str], argument: Fragment, counts: list[Fragment], together: bool = False
 ) -> Fragment:
-    """A primitive over indices; `together` in the form for several, also over one."""
     row = row_of(name, True)
     axes = [argument.dims.index(letter) for letter in letters]
     if argument.kind != "tensor":  # a tensor without axes is none of Python's numbers
@@ -165,8 +162,8 @@ class Emitter:
                 yield from (f"{indent}# {text}" for text in describe_exchange(line.value, self.context))
                 yield from (indent + text for text in self.line(line))
 
+    # The axes lie as written; a number without axes stays one of Python.
     def line(self, line: Line) -> Iterator[str]:
-        """An equation: its variable, its axes as written; a number without axes stays one of Python."""
         if isinstance(line.value.operation, op.Recur) and line.value not in self.stored:
             yield from self.emit_recurrence(line, line.value.operation)
         else:
@@ -197,8 +194,8 @@ class Emitter:
         yield from self.reassign(place.name, replace(self.code(before), text=place.name), carried.within.kind)
         self.stored[carried.within] = [place]
 
+    # The next turn starts from the variable of the last one; after the loop the result is there too.
     def leave(self, carried: Carried, place: Variable | None) -> Iterator[str]:
-        """What the next turn starts from, where it finds it, and what is left after the last."""
         if place is not None:
             letters = join_labels(place.labels)
             code = Fragment(self.write_grouped(self.code(carried.last, letters), place.labels), letters, carried.last.kind)
@@ -212,8 +209,8 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------- variables
 
+    # `q_bsea`; a tensor that `<-` changes keeps its variable.
     def name(self, line: Line) -> str:
-        """`q_bsea`, a prime as the letter that stands for it; a tensor that `<-` changes keeps its variable."""
         if line.name not in self.names or line.equation is None or line.equation.relation != "<-":
             self.names[line.name] = self.choose_name(line)
         return self.names[line.name]
@@ -237,8 +234,8 @@ class Emitter:
         code = self.code_line(line)
         return code.text if code.plain and not line.labels else self.write_grouped(code, line.labels)
 
+    # What only branches read is guarded as if it were written in them (R8).
     def code_line(self, line: Line) -> Fragment:
-        """The code of an equation; what only branches read is guarded as if it were written in them (R8)."""
         around = self.context.guards
         if self.has_steep(line.value):
             if self.conditions is None:
@@ -250,11 +247,10 @@ class Emitter:
         return code
 
     def has_steep(self, value: Value) -> bool:
-        """Is a function of a tensor computed for this that is not finite everywhere?"""
         return any(is_steep(inside) for inside in walk(value, closed=self.stored) if inside not in self.stored)
 
+    # The condition can be computed here, number by number.
     def is_known(self, condition: Value) -> bool:
-        """Can a condition be computed here, number by number?"""
         match condition.operation:
             case _ if condition in self.stored:
                 return True
@@ -266,8 +262,8 @@ class Emitter:
     def write_grouped(self, code: Fragment, labels: Sequence[Label]) -> str:
         return self.merge_groups(code, labels).text
 
+    # Groups are merged row-major, into one axis for each label.
     def merge_groups(self, code: Fragment, labels: Sequence[Label]) -> Fragment:
-        """A value with an axis for each label: groups merged row-major."""
         code = self.shape(code, join_labels(labels))
         for axis, label in enumerate(labels):
             if len(label) > 1:
@@ -276,13 +272,12 @@ class Emitter:
         return code
 
     def shape(self, code: Fragment, letters: Dims) -> Fragment:
-        """A value with exactly these axes."""
         return replace(self.context.fill(code, letters, code.kind if letters else "tensor"), kind=code.kind)
 
     # ---------------------------------------------------------------------------------------------------- values
 
+    # The axes have the order of `wanted` where that costs nothing.
     def code(self, value: Value, wanted: Dims | None = None) -> Fragment:
-        """The code of a value; its axes in the order of `wanted` where that costs nothing."""
         if place := self.find_place(value):
             self.read(value)
             return self.view(place.name, place.labels, place.labels, place.kind or value.kind)
@@ -328,8 +323,8 @@ class Emitter:
         assert code is not None, f"{value.operation} is none of this plan"
         return code
 
+    # Each argument is computed whole, and lies as the callee wants it.
     def call(self, e: op.Call) -> str:
-        """A function, or the module of an instance, of tensors that lie as it wants them; each is computed whole."""
         texts = []
         around, self.context.guards = self.context.guards, ()
         for argument, line in zip(e.arguments, self.functions[e.function].inputs, strict=True):
@@ -378,8 +373,8 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------- arithmetic
 
+    # `a + b - c`, lined up by index; a subtrahend is held together.
     def sum(self, terms: Sequence[Value], wanted: Dims | None) -> Fragment:
-        """`a + b - c`, lined up by index; a subtrahend is held together."""
         minus = [_is_negative(term) for term in terms]
         codes = [self.code(_strip_minus(t) if k and minus[k] else t, wanted) for k, t in enumerate(terms)]
         return self.context.add(codes, wanted, ["-" if negative else "+" for negative in minus])
@@ -425,8 +420,8 @@ class Emitter:
             return self.context.draw_apart(dropped.become(row.torch.format(dropped.text, arguments[1].text)))
         return code_function(self.context, row, self.context.shield(arguments[0]) if row.steep else arguments[0])
 
+    # A condition of Python is an `if` of Python, which takes one branch (R8).
     def where(self, arms: Sequence[Value], wanted: Dims | None) -> Fragment:
-        """`torch.where`; on a condition of Python, its own `if`, which takes one branch (R8)."""
         condition = self.code(arms[0], wanted)
         then, otherwise = (self.code_branch(arm, condition, arm is arms[1], wanted) for arm in arms[1:])
         dims, kind = order_dims([condition.dims, then.dims, otherwise.dims], wanted), combine_kinds([then, otherwise])
@@ -446,8 +441,8 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------ contractions
 
+    # Numbers of Python, and a denominator without the letters, stay outside the einsum.
     def code_contraction(self, letters: frozenset[str], factors: Sequence[Value], wanted: Dims | None) -> Fragment:
-        """A product over letters is an einsum; numbers of Python, and a denominator without the letters, stay outside."""
         bottom, (last, *_) = None, reversed(factors)
         match last.operation:
             case op.Map("/", (one, below)) if one.operation == op.Constant(1) and not letters & set(below.axes):
@@ -471,8 +466,8 @@ class Emitter:
         with self.context.inside(join_labels(labels)):
             return place.name if place else self.merge_groups(self.code(value), labels).at(ATOM)
 
+    # Axes are split, or read at their first numbers.
     def view(self, code: str, old: Sequence[Label], new: Sequence[Label], kind: Kind) -> Fragment:
-        """A tensor whose axes have other letters: split, or read at their first numbers."""
         dims = Dims()
         for axis, (before, after) in enumerate(zip(old, new, strict=True)):
             if len(after) > 1:
@@ -487,13 +482,13 @@ class Emitter:
         pairs = zip(old, new, strict=True)
         return all(len(a) == len(b) == 1 and not self.is_bounded(b[0], a[0]) for a, b in pairs)
 
+    # A longer axis is read at its first numbers, as `P_kd` in `P_sd`.
     def is_bounded(self, letter: str, before: str) -> bool:
-        """Is a longer axis read at its first numbers, as `P_kd` in `P_sd`?"""
         axis = self.context.legend.axis(letter)
         return axis_of(letter) != axis_of(before) and axis is not None and axis.bound is not None
 
+    # The numbers take the place of an axis, or of all of them lined up by letter.
     def gather(self, e: op.Gather, kind: Kind, wanted: Dims | None) -> Fragment:
-        """A tensor read at computed numbers, which take the place of an axis, or of all of them lined up by letter."""
         scalar = next((line for line in self.function.scalars if line.value is e.argument), None)
         if scalar is not None and all(number.plain for number in e.numbers):
             listed = self.context.read_scalar(self.context.reserve_name("scalar", scalar.name, key(scalar.name)))
@@ -518,10 +513,10 @@ class Emitter:
         number, label = slot.number.operation, slot.label
         return isinstance(number, op.Iota) and len(label) == 1 and not self.is_bounded(number.letter, label[0])
 
+    # A table read at tokens is an embedding.
     def select(
         self, value: Value, tensor: str, slots: Sequence[op.Slot], axis: int, kind: Kind, wanted: Dims | None
     ) -> Fragment:
-        """One axis read at computed numbers, whose letters take its place; a table read at tokens is an embedding."""
         number, (place, zero) = slots[axis].number, self.place(slots[axis], wanted)
         before, after = (op.unite_axes(slot.number for slot in some) for some in (slots[:axis], slots[axis + 1 :]))
         named = number in self.stored or isinstance(number.operation, op.View | op.Gather)
@@ -534,8 +529,8 @@ class Emitter:
     def look_up(self, place: Fragment, table: Value, tensor: str) -> str:
         return f"fn.embedding({place.text}, {tensor})"
 
+    # If the number may lie before the start of time, the second fragment is the condition that it does not.
     def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Fragment, Fragment | None]:
-        """The number of a slot as an index of Python; with it, where it may lie before the start of time, that it does not."""
         value, label, number = slot.number, slot.label, self.code(slot.number, wanted)
         place = _make_index(number)
         if isinstance(value.operation, op.Iota | op.Turn) or self.is_token(value) or not label:
@@ -553,8 +548,8 @@ class Emitter:
             return place.become(f"inside({', '.join([place.text, size, *list_conditions(self.context, number)])})"), None
         return place.become(f"({place.text}).clamp(0, {size} - 1)") if guarded else place, None
 
+    # Tokens are inputs that were checked to lie inside what they select from, under whatever letters.
     def is_token(self, value: Value) -> bool:
-        """Is it an input that was checked to lie inside what it selects from, under whatever letters?"""
         e = value.operation
         return (
             self.is_token(e.argument)
@@ -564,8 +559,8 @@ class Emitter:
 
     # ------------------------------------------------------------------------------------------------- recurrences
 
+    # Before the first step there are zeros (R4), or the last ones of the rank before.
     def emit_recurrence(self, line: Line, recur: op.Recur) -> Iterator[str]:
-        """A step for each position, in order; before the first there are zeros (R4), or the last ones of the rank before."""
         axis = line.labels.index((recur.letter,))
         rest, steps = (*line.labels[:axis], *line.labels[axis + 1 :]), f"{key(line.name)}_steps"
         sizes = [" * ".join(map(self.context.size, label)) for label in rest]
@@ -599,8 +594,9 @@ class Emitter:
     def finish_step(self, recur: op.Recur, step: str, labels: Sequence[Label]) -> str:
         return step
 
+    # `S_{b(s - 1)e}` reads the last step; a slot may also read one for each number of some letters. Returns how the rest is
+    # read, too.
     def step(self, e: op.Gather) -> tuple[list[op.Slot], str]:
-        """An earlier step, `S_{b(s - 1)e}` the last, or one for each number of some letters; and how the rest of it is read."""
         (steps, axis, most), slots = self.steps[e.argument], [*e.slots]
         back = _find_ago(slots.pop(axis).number)
         number = self.code(back)
@@ -634,8 +630,8 @@ def _is_negative(value: Value) -> bool:
             return False
 
 
+# The function, or its gradient, is not finite everywhere.
 def is_steep(value: Value) -> bool:
-    """Is it a function of a tensor that is not finite everywhere, or whose gradient is not?"""
     match value.operation:
         case op.Map("/", (_, bottom)):
             return bottom.kind == "tensor"
@@ -649,8 +645,8 @@ def is_steep(value: Value) -> bool:
             return False
 
 
+# A power by a whole number from 0 on is finite everywhere.
 def is_natural(exponent: Value) -> bool:
-    """Is it a whole number from 0 on, so that the power is finite everywhere?"""
     match exponent.operation:
         case op.Constant(int() as times):
             return times >= 0
@@ -676,8 +672,8 @@ def _strip_first(first: Value) -> tuple[Value, ...]:
     return () if first.operation == op.Constant(-1) else (_strip_minus(first),)
 
 
+# `turns` has the names of the numbers of turns.
 def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None = None) -> Fragment:
-    """A number of sizes, scalars and the numbers of turns, which are called so."""
     turns = turns or {}
     body = Lowering(context.layer, context.layers, context.legend, context.time, still=frozenset(turns))
     value = body.value(e)
@@ -686,6 +682,6 @@ def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None
     return alone.code(value)
 
 
+# The number of a turn has the name of its loop.
 def code_turning(context: Context, e: Expression) -> Fragment:
-    """A number of sizes, scalars and the numbers of turns, each of which has the name of its loop."""
     return code_number(context, e, {index.letter: index.letter for index in indices_in(e)})

@@ -190,9 +190,9 @@ class Packing:
     columns: Dims
     experts: Dims = ()
 
+    # `QKV` holds `Q`, `K` and `V`.
     @property
     def name(self) -> str:
-        """`QKV` holds `Q`, `K` and `V`."""
         return "".join(key(part.weight.name) for part in self.parts)
 
     @property
@@ -201,8 +201,8 @@ class Packing:
         return len(self.parts) == 1 and part.read in (first + part.rows + self.columns, first + self.columns + part.rows)
 
 
+# The matrices of a product are one parameter, and so are its biases.
 def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
-    """The parameters that lie otherwise than written: the matrices of a product are one, and so are its biases."""
     read, seen = count_reads(function), set[str]()
     lines = {line.value: line.name for line in function.weights}
     single = {weight.name: weight for weight in list_stored(layer) if weight.kind == "trained"}
@@ -218,7 +218,6 @@ def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
 
 
 def find_weight(value: Value) -> Value:
-    """A weight under its own letters."""
     return value.operation.argument if isinstance(value.operation, View) else value
 
 
@@ -261,8 +260,8 @@ class KernelEmitter(Emitter):
             self.want(keys, (*shared, kernel.over, *features))
         self.want(kernel.value, (*shared, kernel.over, kernel.put))
 
+    # A value under other letters stands for the value itself.
     def want(self, value: Value, axes: Axes) -> None:
-        """A value, or what it is under other letters, with its axes in this order."""
         match value.operation:
             case op.View(argument, old, new) if self.renames(old, new):
                 letters = {after: before for (before,), (after,) in zip(old, new, strict=True)}
@@ -275,8 +274,8 @@ class KernelEmitter(Emitter):
 
     # ------------------------------------------------------------------------------------------------------- lines
 
+    # A line lies as its code does where each axis has a letter. Of a line that a kernel has taken in, the comment is left.
     def line(self, line: Line) -> Iterator[str]:
-        """An equation: as its code lies, where each axis has a letter; of what a kernel has taken in the comment is left."""
         if line.value.operation == Taken():
             return
         if not self.shell.file.plan.fast:
@@ -300,8 +299,8 @@ class KernelEmitter(Emitter):
             return
         yield from self.assign(line)
 
+    # A variable that is changed lies as before.
     def assign(self, line: Line) -> Iterator[str]:
-        """The variable of an equation; one that is changed lies as before."""
         letters = join_labels(line.labels)
         code = self.code_line(line)
         code = self.context.cast(code, "tensor") if code.kind == "number" and line.value in self.passed else code
@@ -317,8 +316,8 @@ class KernelEmitter(Emitter):
         yield f"{self.name(line)} = {text}"
         self.store(line, code.kind)
 
+    # Each axis must have a letter there and here.
     def find_changed(self, line: Line) -> Variable | None:
-        """Where that lies which an equation changes, if each axis has a letter there and here."""
         if line.equation is None or line.equation.relation != "<-" or line.name not in self.names:
             return None
         places = (place for places in self.stored.values() for place in places if place.name == self.names[line.name])
@@ -328,7 +327,6 @@ class KernelEmitter(Emitter):
     # -------------------------------------------------------------------------------------------- several linear maps
 
     def emit_products(self, value: Value) -> Iterator[str]:
-        """The products of which parts are read in a line, if they are not computed yet."""
         if value in self.stored:
             return
         for operand in value.operands:
@@ -338,7 +336,6 @@ class KernelEmitter(Emitter):
                 yield from self.emit_products(operand)
 
     def split(self, whole: Value) -> Iterator[str]:
-        """Several linear maps of one input as one product, split afterwards."""
         kernel, parts = whole.operation, self.parts[whole]
         assert isinstance(kernel, LinearMap)
         yield from self.emit_products(kernel.argument)
@@ -351,8 +348,8 @@ class KernelEmitter(Emitter):
         bias = f", self.{''.join(map(self.weight, kernel.biases))}" if kernel.biases else ""
         yield f"{', '.join(names)} = {self.multiply(kernel, x, matrix + bias)}.{how}"
 
+    # A part is named by the left side of the equation that is nothing else, or `zQ`.
     def name_part(self, part: Value, kernel: LinearMap, rest: Dims) -> str:
-        """The variable of a part: the left side of an equation that is nothing else, or `zQ`."""
         assert isinstance(part.operation, Part)
         rows = kernel.rows[part.operation.number]
         line = next((line for line in self.find_lines(part) if line.equation and line.equation.relation == "="), None)
@@ -380,8 +377,8 @@ class KernelEmitter(Emitter):
 
     # ------------------------------------------------------------------------------------------------------ experts
 
+    # Pairs come before the first line that needs them, with the weight where it has no name.
     def route(self, value: Value) -> Iterator[str]:
-        """The pairs of rows and experts, before the first line that needs them; the weight, where it has no name."""
         if value in self.stored or self.weighed is not None:
             return
         match value.operation:
@@ -417,8 +414,8 @@ class KernelEmitter(Emitter):
         places = ", ".join(["token"] * bool(rows) + ["expert"] * bool(expert))
         return Fragment(f"{code.at(ATOM)}[{places}]", (PAIR, *rest), code.kind)
 
+    # Values of pairs are summed over the chosen experts of each row.
     def combine(self, code: Fragment, pairs: Routed) -> Fragment:
-        """A sum over the chosen experts of each row, of values computed for pairs."""
         assert self.weighed is not None
         rest, rows = tuple(dim for dim in code.dims if dim != PAIR), pairs.rows
         code = permute(code, (PAIR, *rest))
@@ -427,8 +424,8 @@ class KernelEmitter(Emitter):
         opened = f".unflatten(0, {self.weighed.at(ATOM)}.shape[:{len(rows)}])" if len(rows) > 1 else ""
         return Fragment(text + opened, rows + rest)
 
+    # Rows become one axis, before all others.
     def flatten_rows(self, code: Fragment, rows: Dims, rest: Dims) -> Fragment:
-        """A value with its rows as one axis, before all others."""
         assert self.weighed is not None
         if not set(rows) <= set(code.dims):
             own = [f"{self.weighed.at(ATOM)}.shape[{axis}]" for axis, _ in enumerate(rows)]
@@ -462,22 +459,22 @@ class KernelEmitter(Emitter):
             case _:
                 return Emitter.code_rewritten(self, value, wanted)
 
+    # The gradient of these rows alone is as good where a product gives one of all rows.
     def look_up(self, place: Fragment, table: Value, tensor: str) -> str:
-        """Rows of a weight; the gradient of these rows alone is as good where a product gives one of all rows."""
         if table not in self.multiplied:
             return Emitter.look_up(self, place, table, tensor)
         self.context.helpers["looked_up"] = None
         return f"looked_up({place.text}, {tensor})"
 
+    # Each of two numbers is the other's neighbour.
     def reverse(self, code: Fragment, letter: str) -> Fragment:
-        """A tensor read along an axis backwards; of two numbers each is the other's neighbour."""
         axis = code.dims.index(letter) - len(code.dims)
         two = self.context.legend.length(letter) == 2
         how = f"torch.roll({code.text}, 1, {axis})" if two else f"torch.flip({code.text}, ({axis},))"
         return code.become(how)
 
+    # `cross_entropy` takes a row for each target.
     def cross_entropy(self, kernel: CrossEntropy) -> Fragment:
-        """`cross_entropy` takes a row for each target."""
         scores = self.code(kernel.scores)
         rows = tuple(dim for dim in scores.dims if dim != kernel.letter)
         slot = op.Slot((kernel.letter,), kernel.target, proved=kernel.proved)
@@ -490,8 +487,8 @@ class KernelEmitter(Emitter):
         shape = f".view_as({target.text})" * (len(rows) > 1)
         return Fragment(f'fn.cross_entropy({arguments}, reduction="none"){shape}', rows)
 
+    # `rms_norm` and `layer_norm` work on the last axis.
     def norm(self, kernel: Norm) -> Fragment:
-        """`rms_norm` and `layer_norm` work on the last axis."""
         x = self.code(kernel.argument)
         x = permute(x, (*(dim for dim in x.dims if dim != kernel.letter), kernel.letter))
         gain = self.code(kernel.gain).text if kernel.gain is not None else "None"
@@ -501,8 +498,8 @@ class KernelEmitter(Emitter):
         bias = self.code(kernel.bias).text if kernel.bias is not None else "None"
         return Fragment(f"fn.layer_norm({x.text}, ({size},), {gain}, {bias}, {epsilon})", x.dims)
 
+    # `F.linear` on columns side by side, giving rows side by side.
     def linear(self, kernel: LinearMap) -> Fragment:
-        """`F.linear` on columns side by side, giving rows side by side."""
         x, rest = self.merge_columns(kernel)
         (rows,) = kernel.rows
         bias = f", {self.bias(kernel.biases[0], rows)}" if kernel.biases else ""
@@ -517,15 +514,15 @@ class KernelEmitter(Emitter):
         ends = f"ends_{pairs.mesh}" if isinstance(pairs, Sent) else "ends"
         return f"grouped({x.text}, {matrix}, {ends})"
 
+    # The letters that are summed become one axis, the last.
     def merge_columns(self, kernel: LinearMap) -> tuple[Fragment, Dims]:
-        """The input of a linear map with the letters that it sums last, as one axis."""
         x = self.context.cast(self.code(kernel.argument), "tensor")
         rest = tuple(dim for dim in x.dims if dim not in kernel.columns[0])
         x = permute(x, rest + kernel.columns[0])
         return Fragment(f"{x.at(ATOM)}.flatten({len(rest)})", (*rest, "")) if len(kernel.columns[0]) > 1 else x, rest
 
+    # `F.linear` wants outputs by inputs; experts come first where there are some.
     def matrix(self, kernel: LinearMap) -> str:
-        """The weight, outputs by inputs, as `F.linear` wants it; by expert where there are some."""
         first, (rows,), (columns,) = kernel.experts, kernel.rows, kernel.columns
         if self.weight(kernel.weights[0]) in self.packed_weights:
             return f"self.{self.weight(kernel.weights[0])}.{'mT' if first else 'T'}"
@@ -546,8 +543,8 @@ class KernelEmitter(Emitter):
 
     # ---------------------------------------------------------------------------------------------------- attention
 
+    # Operands lie as (batch, heads, positions, features).
     def attention(self, kernel: Attention) -> Fragment:
-        """scaled_dot_product_attention on (batch, heads, positions, features)."""
         batch, heads, groups = kernel.batch, kernel.heads, kernel.groups
         queries = zip(kernel.queries, kernel.features, strict=True)
         keys = zip(kernel.keys, kernel.features, strict=True)
@@ -569,8 +566,8 @@ class KernelEmitter(Emitter):
 
     # -------------------------------------------------------------------------------------------------- recurrences
 
+    # Operands lie as (shared, positions, features).
     def chunk(self, kernel: Chunked) -> Fragment:
-        """A recurrence on (shared, positions, features)."""
         self.context.helpers["chunked"] = None
         sides = ((kernel.query, kernel.summed), (kernel.key, kernel.summed), (kernel.value, kernel.put))
         texts = [self.lay_rows(kernel, side, last) for side, last in sides]
@@ -584,8 +581,8 @@ class KernelEmitter(Emitter):
         opened = "[..., 0]" if not kernel.put else f".unflatten(-1, ({sizes}))" if len(kernel.put) > 1 else ""
         return Fragment(text + opened, (*kernel.shared, kernel.letter, *kernel.put))
 
+    # Positions come after the shared axes, and the letters of the features last, as one axis.
     def lay_rows(self, kernel: Chunked, value: Value, last: Axes | None = None) -> str:
-        """A value with its positions after what is shared, and the letters of its features last, as one axis."""
         code = self.context.cast(self.code(value), "tensor")
         own = (*(dim for dim in kernel.shared if dim in code.dims), kernel.letter)
         code = self.expand(code, own + (last or ())) if code.dims else self.context.fill(code, own + (last or ()), "tensor")
@@ -628,8 +625,8 @@ class KernelEmitter(Emitter):
         if kernel.dropout is not None:
             yield f"dropout_p={self.code(kernel.dropout).at(PRODUCT)} if self.training else 0.0"
 
+    # Heads become one axis after the batch, whatever their letters. Features of several sides follow each other.
     def concatenate(self, sides: Iterator[tuple[Value, Axes]] | Sequence[tuple[Value, Axes]], dims: Dims, heads: int) -> str:
-        """Heads, whatever their letters, as one axis after the batch; features of several one after the other."""
         texts = []
         for value, last in sides:
             code = self.expand(self.context.cast(self.code(value), "tensor"), (*dims, *last))

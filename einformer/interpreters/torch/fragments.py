@@ -45,28 +45,28 @@ class Fragment:
     def become(self, text: str) -> Fragment:
         return replace(self, text=text, level=ATOM)
 
+    # The operator around it binds at `level`.
     def at(self, level: int) -> str:
-        """The text as an operand of an operator that binds at `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
 
+# Words cannot end the docstring in which they stand (R13).
 def escape_prose(text: str) -> str:
-    """Words of a text as they may stand in a docstring: they cannot end it (R13)."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
+# Names in comments do not count.
 def uses(code: str, name: str) -> bool:
-    """Does a name stand in code, comments apart?"""
     return re.search(rf"(?<![\w.\"]){name}\b", _COMMENT.sub("", code)) is not None
 
 
+# The last is counted from the end, whatever stands before it.
 def number_axis(axis: int, rank: int) -> int:
-    """The number of an axis; the last is counted from the end, whatever stands before it."""
     return -1 if axis == rank - 1 else axis
 
 
+# The order is as wanted, else as in the code with most dims, the others' own in front.
 def order_dims(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
-    """The dims of several codes together: as wanted, else as in the one that has most, the others' own in front."""
     together = dict.fromkeys(dim for some in dims for dim in some)
     if wanted is not None:
         return tuple(dim for dim in wanted if dim in together) + tuple(dim for dim in together if dim not in wanted)
@@ -74,8 +74,8 @@ def order_dims(dims: Sequence[Dims], wanted: Dims | None = None) -> Dims:
     return tuple(dim for dim in together if dim not in longest) + longest
 
 
+# `dims` are exactly its own.
 def permute(code: Fragment, dims: Dims) -> Fragment:
-    """The same values with their axes in the order of `dims`, which are exactly its own."""
     assert set(code.dims) == set(dims), (code, dims)
     if code.dims == dims:
         return code
@@ -90,8 +90,8 @@ def permute(code: Fragment, dims: Dims) -> Fragment:
     return replace(code, text=f"{code.at(ATOM)}.{how}", dims=dims, level=ATOM)
 
 
+# An axis that the operand lacks has length 1.
 def align(code: Fragment, dims: Dims, level: int = LOOSE) -> str:
-    """An operand that broadcasts against axes `dims`: permuted, with an axis of length 1 where it has none."""
     if not code.dims:
         return code.at(level)
     code = permute(code, tuple(dim for dim in dims if dim in code.dims))
@@ -103,13 +103,11 @@ def align(code: Fragment, dims: Dims, level: int = LOOSE) -> str:
 
 
 def combine_kinds(codes: Sequence[Fragment]) -> Kind:
-    """The kind of an arithmetic combination."""
     kinds = [code.kind for code in codes]
     return "tensor" if "tensor" in kinds else "number" if "number" in kinds else "integer"
 
 
 def multiply(codes: Sequence[Fragment], wanted: Dims | None = None) -> Fragment:
-    """`a * b * c`, lined up by index."""
     dims, kind = order_dims([code.dims for code in codes], wanted), combine_kinds(codes)
     texts = [align(code, dims, POWER if k else PRODUCT) for k, code in enumerate(codes)]
     return Fragment(" * ".join(texts), dims, kind, PRODUCT if len(codes) > 1 else codes[0].level)
@@ -151,8 +149,8 @@ class Context:
     def reserve_name(self, kind: str, name: str, wanted: str) -> str:
         return self.names.setdefault((kind, name), wanted)
 
+    # `q_bsea`, a prime as the letter that stands for it.
     def name_variable(self, name: str, letters: Iterable[str]) -> str:
-        """`q_bsea`, a prime as the letter that stands for it."""
         return f"{key(name)}_{''.join(map(self.spell, letters))}"
 
     def name_tensor(self, tensor: Tensor | Name) -> str:
@@ -169,18 +167,18 @@ class Context:
             return f"len(near({self.write_window(letter)}))"
         return self.read_constant(letter)
 
+    # Returns the axis of the mesh over which an index is split, or "".
     def find_mesh(self, letter: str) -> str:
-        """The axis of the mesh over which an index is split, or none."""
         return "" if self.sharding is None else self.sharding.axis(letter)
 
+    # `S, W - 1, 0, "cp"`: how many numbers a rank has, how far before and after them it reads, over which ranks.
     def write_window(self, letter: str) -> str:
-        """`S, W - 1, 0, "cp"`: how many numbers a rank has, how far before and after them it reads, over which ranks."""
         assert self.sharding is not None
         window = dict(self.sharding.windows)[letter]
         return ", ".join([self.read_constant(window.letter), *self.windows[letter], f'"{window.mesh}"'])
 
+    # The name of a size, in the config or of the head, or a number.
     def read_constant(self, letter: str) -> str:
-        """A size by its name, in the config or of the head, or a number."""
         axis = self.legend.axis(letter)
         assert axis is not None
         if not isinstance(axis.size, Name):
@@ -190,8 +188,8 @@ class Context:
         size = self.spell_size(axis.size.name, self.settings)
         return size if self.sharding is None else self.sharding.sized(letter, size)
 
+    # `H // 2`: divided only at the end, where nothing is left over; "" for a size that is not made of others.
     def write_formula(self, size: Expression, divides: bool = True) -> str:
-        """`H // 2`: a size made of others, divided only at the end, where nothing is left over; nothing for any else."""
         match size:
             case Name() if axis := self.legend.axis_of_size(size.name):
                 return self.read_constant(axis.letter)
@@ -208,12 +206,12 @@ class Context:
         text = sign.join(f"({part})" if sign != " + " and " " in part else part for part in parts)
         return text if all(parts) and self.sharding is None else ""
 
+    # `self.config.D`, or `self.D` where it was given to the layer itself.
     def spell_size(self, name: str, config: str) -> str:
-        """The spelling of a size in the config, `self.config.D`, or `self.D` where it was given to the layer itself."""
         return config.replace("config.", "") * (name in self.own) + config * (name not in self.own) + name
 
+    # Ranks draw apart where a tensor is split, and alike where it is whole.
     def draw_apart(self, code: Fragment) -> Fragment:
-        """Random draws: apart on each rank where a tensor is split, alike where it is whole."""
         axes = () if self.sharding is None else sorted(self.sharding.over(code.dims) - self.sharding.rows)
         if not axes:
             return code
@@ -224,8 +222,8 @@ class Context:
     def count_turns(self, loop: Loop) -> int:
         return int(self.legend.number(loop.count))
 
+    # `a + b - c`, lined up by index; a subtrahend is held together.
     def add(self, codes: list[Fragment], wanted: Dims | None = None, signs: Sequence[str] = ()) -> Fragment:
-        """`a + b - c`, lined up by index; a subtrahend is held together."""
         dims, kind = order_dims([c.dims for c in codes], wanted), combine_kinds(codes)
         text = align(self.cast(codes[0], kind), dims, SUM)
         for k, code in enumerate(codes[1:], 1):
@@ -249,24 +247,24 @@ class Context:
             return code
         return code.become(f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)")
 
+    # The conditions of the branches around an operator are about the letters outside.
     @contextlib.contextmanager
     def inside(self, letters: Collection[str]) -> Iterator[None]:
-        """What an operator over these letters is of: the conditions of the branches around are about the letters outside."""
         around = self.guards
         self.guards = tuple(replace(guard, code=_set_apart(guard.code, letters)) for guard in around)
         yield
         self.guards = around
 
+    # Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype.
     def cast(self, code: Fragment, kind: Kind) -> Fragment:
-        """Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype."""
         if not code.dims or code.kind == kind or kind in ("integer", "condition"):
             return code
         dtype = "dtype" if kind == "tensor" else "number"
         self.needs[dtype] = None  # the head must provide it
         return replace(code.become(f"{code.at(ATOM)}.to({dtype})"), kind=kind)
 
+    # Both branches have exactly these axes, since what follows does not know which was taken.
     def fill(self, code: Fragment, dims: Dims, kind: Kind) -> Fragment:
-        """A value with exactly these axes, as a branch has: what follows does not know which was taken."""
         if not code.plain and set(code.dims) == set(dims):
             return permute(code, dims)
         if not code.plain:
@@ -286,8 +284,8 @@ class Context:
         rest = tuple(dim for dim in code.dims if dim not in letters)
         return Fragment(f"{code.at(ATOM)}.sum({axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'})", rest, code.kind)
 
+    # Two factors are contracted at a time, in the order of `orders.order_pairs`.
     def contract(self, codes: list[Fragment], letters: set[str], wanted: Dims | None) -> Fragment:
-        """Two factors at a time, in the order of `orders.pairs`."""
         order = order_pairs([frozenset(code.dims) for code in codes], frozenset(letters), self.estimate_size)
         left = dict(enumerate(codes))
         for number, places in enumerate(order[:-1], len(codes)):
@@ -295,12 +293,11 @@ class Context:
             left[number] = self.contract_pair(two, letters - {dim for code in left.values() for dim in code.dims}, None)
         return self.contract_pair([left[place] for place in order[-1]], letters, wanted)
 
+    # Estimated sizes decide the order of products. Decoding computes one position.
     def estimate_size(self, letter: str) -> int:
-        """The size of an axis as it decides in which order factors are multiplied; decoding computes one position."""
         return estimate_size(self.legend, letter)
 
     def contract_pair(self, codes: list[Fragment], letters: set[str], wanted: Dims | None) -> Fragment:
-        """`torch.einsum` of two factors, over these letters."""
         dims = tuple(dim for dim in order_dims([c.dims for c in codes], wanted) if dim not in letters)
         kind = combine_kinds(codes) if dims else "tensor"
         codes = [self.cast(code, kind) for code in codes]
@@ -309,27 +306,27 @@ class Context:
         return Fragment(f'torch.einsum("{",".join(inputs)}->{output}", {", ".join(code.text for code in codes)})', dims, kind)
 
 
+# `block`; in nested loops `block_l`, `block_lm`.
 def name_block(path: Dims, layer: Layer) -> str:
-    """The variable that holds the weights of a turn of loops: `block`; in nested loops `block_l`, `block_lm`."""
     nested = any(isinstance(inner, Loop) for loop in layer.body if isinstance(loop, Loop) for inner in loop.body)
     return "self" if not path else f"block_{''.join(path)}" if nested else "block"
 
 
+# A layer without weights is a function.
 def name_function(name: str) -> str:
-    """A layer without weights is a function."""
     return name[0].lower() + name[1:]
 
 
+# A function that drops numbers, or calls one that does, must know whether it is trained.
 def has_dropout(layer: Layer, layers: Mapping[str, Layer]) -> bool:
-    """Does a function have to know whether it is trained: does it drop numbers, or call one that does?"""
     calls = {e.name for equation in equations(layer.body) for e in subexpressions(equation.right) if isinstance(e, Apply)}
     return "Dr" in calls or any(
         has_dropout(layers[name], layers) for name in calls if name in layers and not layers[name].weights
     )
 
 
+# The numbers of a slot are read where the conditions around it hold for some of the other indices.
 def list_conditions(context: Context, number: Fragment) -> Iterator[str]:
-    """Where the numbers of a slot are read at all: where the conditions around them hold for some of the other indices."""
     around = [guard for guard in context.guards if not guard.code.plain]
     codes = [guard.code if guard.holds else Fragment(f"~{guard.code.at(ATOM)}", guard.code.dims) for guard in around]
     dims = order_dims([number.dims, *(code.dims for code in codes)], number.dims)
@@ -344,8 +341,8 @@ def _set_apart(code: Fragment, letters: Collection[str]) -> Fragment:
     return replace(code, dims=tuple(f"outer {dim}" if dim in letters else dim for dim in code.dims))
 
 
+# Before the start of time everything is zero (R4).
 def zero_early(code: Fragment, condition: Fragment | None) -> Fragment:
-    """Before the start of time everything is zero (R4)."""
     if condition is None:
         return code
     if condition.plain:  # the number of a step
@@ -356,8 +353,8 @@ def zero_early(code: Fragment, condition: Fragment | None) -> Fragment:
 NAMES = 5  # that are read off the config in one line
 
 
+# Heads hold all that the body needs, and all that they need themselves; sizes are read last.
 def write_heads(context: Context, body: Sequence[str], scalar: Callable[[str], str]) -> list[str]:
-    """The lines for all that a lowered body needs, and for all that those need; sizes that it reads in the end."""
     lines: dict[str, str] = {}
     while todo := [need for need in context.needs if need not in lines]:
         lines |= {need: _write_need(context, need, scalar) for need in todo}
@@ -365,8 +362,8 @@ def write_heads(context: Context, body: Sequence[str], scalar: Callable[[str], s
     return [*read_settings(context, [need for need in lines if not lines[need]], context.config, [*rest, *body]), *rest]
 
 
+# `A, H = config.A, config.H`: sizes in the order of the legend, then scalars, a few on a line.
 def read_settings(context: Context, needs: Iterable[str], config: str, body: Sequence[str]) -> Iterator[str]:
-    """`A, H = config.A, config.H`: sizes in the order of the legend, then scalars, a few on a line."""
     split = [need.split(" ") for need in needs]
     sizes = [context.read_constant(letter) for letter in context.legend.axes if ["size", letter] in split]
     names = [*dict.fromkeys(sizes), *(name for what, name in split if what == "config")]
@@ -425,8 +422,8 @@ def _write_size(context: Context, letter: str) -> str:
     return f"{context.read_constant(letter)} = {size}"
 
 
+# A model of whole numbers alone has torch's own dtype.
 def _write_dtype(context: Context) -> str:
-    """The dtype of an input or weight of the layer; torch's own in a model of whole numbers alone."""
     own, *others = (_list_floating(layer, context) for layer in (context.layer, *context.layers.values()))
     if own:
         return f"{own[0]}.dtype"

@@ -46,8 +46,8 @@ class Sampler:
         scaled = self.among(below / min(max(self.temperature, floats.tiny), floats.max))
         return torch.multinomial(scaled.softmax(-1), 1, generator=generator)[:, 0]
 
+    # Tokens that are not to be chosen have -inf.
     def among(self, logits_bv: Tensor) -> Tensor:
-        """-inf for the tokens that are not to be chosen."""
         if self.top_k is not None:
             least = logits_bv.topk(min(self.top_k, logits_bv.shape[-1])).values[:, -1:]
             logits_bv = logits_bv.masked_fill(logits_bv < least, -math.inf)
@@ -218,12 +218,12 @@ class Decodes:
 
     # -------------------------------------------------------------------------------------------------------- ranks
 
+    # The ranks of a mesh may have some tokens each.
     def join_logits(self, logits: Tensor) -> Tensor:
-        """The logits of all tokens, where the ranks of a mesh have some of them each."""
         return logits
 
+    # The first of the ranks that have the same rows decides.
     def share_tokens(self, token_b: Tensor) -> Tensor:
-        """The tokens of the first of the ranks that have the same rows."""
         return token_b
 
     # ------------------------------------------------------------------------------------------------------- checks
@@ -312,7 +312,6 @@ def _list_steady(layer: Layer) -> list[int]:
 
 
 def refuse_layer(layer: Layer) -> EinformerError:
-    """That a layer is no model of tokens."""
     message = f"`{layer.name}` does not give a number for each token that may follow"
     return fail("E708", message, layer.span, fix="a model of tokens, `model Name(x_bs) -> y_bsv causal in s:`")
 

@@ -47,13 +47,13 @@ class Guesses:
     uniform: float  # of both, were all tokens equally likely
 
 
+# A shared parameter counts once.
 def count_parameters(module: nn.Module) -> dict[str, int]:
-    """The numbers in each parameter of a live module by name; one that is shared counts once."""
     return {name: parameter.numel() for name, parameter in module.named_parameters()}
 
 
+# Torch's own counter counts on the meta device: on a CPU it passes over attention.
 def count_flops(module: nn.Module, inputs: Sequence[Read]) -> int:
-    """The FLOPs of a forward pass by torch's own counter, on the meta device: on a CPU it passes over attention."""
     tensors = [
         torch.empty(shape, dtype=torch.get_default_dtype() if tokens is None else torch.long, device="meta")
         for shape, tokens in inputs
@@ -73,8 +73,8 @@ class Balanced(TorchFunctionMode):
         super().__init__()
         self.rows, self.ranks = 0, 1
 
+    # The ends of the rows of each expert are spread evenly.
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The result of a function; the ends of the rows of each expert are spread evenly."""
         if function is torch.searchsorted:
             self.rows = args[0].shape[0]
         if function is Tensor.chunk and args[0].dtype == torch.long:  # of the experts of all ranks
@@ -106,25 +106,22 @@ def _draw_weight(draw: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def load(module: nn.Module, weights: Mapping[str, Array]) -> None:
-    """Give a module these weights, in float64."""
     module.double().load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
 
 
+# Inputs are token ids, or features.
 def draw_inputs(inputs: Sequence[Read], seed: int) -> list[Array]:
-    """Random inputs: token ids, or features."""
     draw = np.random.default_rng(seed)
     return [draw.standard_normal(s) if tokens is None else draw.integers(tokens, size=s) for s, tokens in inputs]
 
 
 def compute(module: nn.Module, inputs: Sequence[Array]) -> Array:
-    """The output of a module."""
     with torch.no_grad():
         result: Array = module(*map(torch.from_numpy, inputs)).numpy()
     return result
 
 
 def initialise(module: nn.Module, seed: int) -> nn.Module:
-    """A module of the meta device on the CPU, its weights begun as its plan says."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         live = module.to_empty(device="cpu")
@@ -133,7 +130,6 @@ def initialise(module: nn.Module, seed: int) -> nn.Module:
 
 
 def guess(module: nn.Module, tokens: Sequence[int], most: int) -> Guesses:
-    """The predictions of a module of logits after these tokens."""
     with torch.no_grad():
         logarithms = module(torch.tensor([tokens])).double().log_softmax(-1)[0]
     last = logarithms[-1]
@@ -202,7 +198,6 @@ def measure_saved(
 
 
 def count_activations(rows: Iterable[Kept]) -> int:
-    """The bytes of all activations together."""
     return sum(row.bytes for row in rows if row.what == "activation")
 
 
@@ -337,8 +332,8 @@ class _Recorder:
     def __init__(self) -> None:
         self.times, self.operation, self.packed = 1, "", list[_Held]()
 
+    # Notes the line; the tensor itself would hold the step that holds it.
     def pack(self, tensor: Tensor) -> _Held:
-        """Notes the line; the tensor itself would hold the step that holds it."""
         frame = sys._getframe(1)
         while frame.f_code.co_filename != _FILE:
             assert frame.f_back

@@ -56,7 +56,6 @@ class Recipe:
         return self._write_once("whole", lambda: write_source(self.spec, self.name, self.legend, self.plan, self.style))
 
     def cached_source(self) -> str:
-        """The file of PyTorch whose forwards take a cache."""
         return self._write_once("cached", self._write_cached)
 
     def _write_cached(self) -> str:
@@ -112,8 +111,8 @@ def _load(recipe: Recipe, mesh: Any = None) -> type[nn.Module]:
     return type(recipe.name, (_RankDoor, *recipe.methods, inner), attributes | {"mesh": mesh, "cuts": cuts})
 
 
+# The name has a `_` where the file has another of that name.
 def find_class(file: Mapping[str, object], name: str) -> type[nn.Module]:
-    """The class of a model in an emitted file: its name in the text, with `_` where the file has another of that name."""
     named = (value for own, value in file.items() if own.rstrip("_") == name)
     return [value for value in named if isinstance(value, type) and issubclass(value, nn.Module)][-1]
 
@@ -129,8 +128,8 @@ def _run(recipe: Recipe, text: str, kind: str, mesh: Any = None) -> types.Module
     return emitted
 
 
+# The module has the very parameters of a built one.
 def continue_module(module: Any) -> nn.Module:
-    """A module whose forward takes a cache, with the very parameters of a built one."""
     recipe: Recipe = module.recipe
     if getattr(module, "zero", 0):
         raise fail("E744", "the ranks of the batch share its weights, and do not decode", fix="`build(…)` without `zero`")
@@ -155,7 +154,6 @@ class _Door(nn.Module):
     shares: Mapping[str, int]  # how many ranks share what yields of an input
 
     def is_first(self) -> bool:
-        """Whether this is the first of the processes that have parts of the weights."""
         return True
 
     mesh: Any = None
@@ -184,23 +182,19 @@ class _Door(nn.Module):
         return work()
 
     def do_alone(self, work: Callable[[], T]) -> T | None:
-        """The result of work that one process does for all."""
         return work()
 
     def find_whole(self, path: str) -> str:
-        """The path in the whole model of a weight that is here."""
         return path
 
+    # Returns the numbers of each index of the weights, where these are not all.
     def find_regions(self) -> dict[str, tuple[range, ...]]:
-        """The numbers that it has of each index of its weights, where these are not all."""
         return {}
 
     def join_weights(self) -> Mapping[str, Tensor]:
-        """The whole weights, by path."""
         return dict(list_views(self))
 
     def check(self, door: tuple[Expectation, ...], inputs: tuple[Tensor, ...], shares: Mapping[str, int]) -> None:
-        """Raises EinformerError where the inputs do not fit."""
         told = [(x.shape, x.dtype) if isinstance(x, Tensor) else type(x) for x in inputs]
         self.meet(lambda: check_shares(shares, check_inputs(door, inputs, self)), told, self.training)
 
@@ -239,8 +233,8 @@ class _RankDoor(Parts, _Door):
                         views[own].copy_(self.cut(path + name, weight))
 
 
+# The values are there until the next are asked for.
 def _draw_weights(module: Any, device: torch.device) -> Iterator[tuple[str, Tensor]]:
-    """The first values of the weights of one module, which are there until the next is asked for."""
     if hasattr(module, "reset_parameters"):
         module.to_empty(device=device, recurse=False).reset_parameters()
         yield from list_own_views(module)
@@ -292,8 +286,8 @@ def _describe_axis(letter: str, legend: Legend) -> tuple[str, int | None, int | 
     return letter, size, bound
 
 
+# While Dynamo traces the door, an error of Python's that carries the text, which Dynamo can follow.
 def refuse(code: str, message: str, facts: tuple[str, ...] = (), fix: str = "") -> Exception:
-    """Our error; while Dynamo traces the door, one of Python's that carries its text, which Dynamo can follow."""
     if torch.compiler.is_compiling():
         return ValueError(_write_text(code, message, facts, fix))
     return fail(code, message, facts=facts, fix=fix)
@@ -323,7 +317,6 @@ def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], 
 
 
 def check_shares(shares: Mapping[str, int], sizes: Mapping[str, int]) -> None:
-    """Raise E742 where ranks cannot share the numbers of an index."""
     for letter, ranks in shares.items():
         if sizes.get(letter, 0) % ranks:
             message = f"`{letter}` has {sizes[letter]} numbers, which {ranks} ranks cannot share"

@@ -318,8 +318,8 @@ class Emits(Protocol):
     def is_token(self, value: Value) -> bool: ...
 
 
+# Returns the code of an exchange, or of the number of a rank; None for other operations.
 def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment | None:
-    """The code of what ranks exchange, or of the number of a rank; of other operations none."""
     helpers = emitter.context.helpers
     match value.operation:
         case Rank(mesh):
@@ -375,8 +375,8 @@ def _code_call(operation: Collective, code: Fragment, mesh: str, helpers: dict[s
     return Fragment(f'{called}({code.text}{more}, "{mesh}")', dims, code.kind)
 
 
+# Returns the index along which numbers are gathered or taken, and the one under which they are then.
 def _find_letters(operation: Collective) -> tuple[Dims, Dims]:
-    """The index along which numbers are gathered or taken, and the one under which they are then; or nothing."""
     match operation:
         case AllGather(letter=old, whole=new) | Own(whole=old, letter=new) | ReduceScatter(whole=old, letter=new):
             return (old,), (new,)
@@ -389,7 +389,6 @@ def _find_letters(operation: Collective) -> tuple[Dims, Dims]:
 
 
 def describe_exchange(value: Value, context: Context) -> Iterator[str]:
-    """What a collective exchanges, why, and how much."""
     operation = value.operation
     if isinstance(operation, Recur) and (mesh := context.find_mesh(operation.letter)):
         yield f"over {mesh}: starts from the last {operation.letter} of the rank before; backward their gradients go back"

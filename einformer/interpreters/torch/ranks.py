@@ -84,7 +84,6 @@ def agree_over(
     describe: Callable[[T], object] = lambda _: None,
     differ: tuple[str, str] = CALL,
 ) -> T:
-    """The result of work that the ranks of some axes of a mesh do."""
     return agree([mesh.get_group(axis) for axis in axes], mesh.device_type, work, describe, differ)
 
 
@@ -114,9 +113,9 @@ def _read_axes(mesh: str | Mapping[str, int]) -> dict[str, int]:
     return axes
 
 
+# Afterwards they are alike where ranks share rows, else apart.
 @contextlib.contextmanager
 def draw_alike(mesh: Any, rows: Collection[str]) -> Iterator[None]:
-    """Random numbers of all ranks are those of the first. Afterwards they are alike where ranks share rows, else apart."""
     cuda = mesh.device_type == "cuda"
     states = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if cuda else [])]
     for axis in mesh.mesh_dim_names:
@@ -176,24 +175,23 @@ class Parts:
 
     @property
     def sharding(self) -> Sharding:
-        """The axes of the mesh, and the map of letters."""
         sharding: Sharding = self.recipe.plan.sharding
         return sharding
 
+    # The logits of all ranks follow each other.
     def join_logits(self, logits: Tensor) -> Tensor:
-        """The logits of all tokens: those of each rank, one after the other."""
         layer = next(layer for layer in self.recipe.spec.layers if layer.name == self.recipe.name)
         axis = self.sharding.axis(slot_letters(layer.output)[-1])
         return gather(logits, logits.dim() - 1, self.mesh, axis) if axis else logits
 
+    # Returns the axes of the mesh whose ranks compute the same rows at once.
     @property
     def together(self) -> list[str]:
-        """The axes of the mesh whose ranks compute the same rows at once."""
         stages = () if self.recipe.piped is None else (self.recipe.piped.axis,)
         return [axis for axis, _ in self.sharding.mesh if axis not in (*self.sharding.rows, *stages)]
 
+    # The first of the ranks that have the same rows decides, so that draws agree too.
     def share_tokens(self, token_b: Tensor) -> Tensor:
-        """The tokens of the first of the ranks that have the same rows, so that draws agree too."""
         for axis in self.together:
             token_b = gather(token_b[None], 0, self.mesh, axis)[0]
         return token_b
@@ -217,15 +215,13 @@ class Parts:
             raise fail("E744", message, fix="`state_dict` and `load_state_dict`")
 
     def is_first(self) -> bool:
-        """Whether this is the rank that writes files."""
         return not any(self.mesh.get_local_rank(axis) for axis, _ in self.sharding.mesh)
 
+    # Its error is one of all ranks.
     def do_alone(self, work: Callable[[], T]) -> T | None:
-        """The result of work that the first rank does for all; its error is one of all."""
         return self.meet(lambda: work() if self.is_first() else None, everywhere=True)
 
     def find_regions(self) -> dict[str, tuple[range, ...]]:
-        """The numbers that this rank has of each index of its split weights."""
         self.refuse_files()
         return {path: tuple(self._find_ranges(shape, dims)) for path, (shape, dims) in self.cuts.items()}
 
@@ -312,16 +308,15 @@ class Parts:
         state: dict[str, Tensor] = inner.state_dict(*arguments, **named)
         return state if arguments or named else {self.find_whole(path): weight for path, weight in state.items()}
 
+    # The path is "" where another stage has the weight.
     def find_own(self, path: str) -> str:
-        """The path here of a weight of the whole model; "" where another stage has it."""
         return path if self.recipe.piped is None else str(self.recipe.piped.stage.find_own(path))
 
     def find_whole(self, path: str) -> str:
-        """The path in the whole model of a weight that is here."""
         return path if self.recipe.piped is None else str(self.recipe.piped.stage.find_whole(path))
 
+    # A weight of the whole model counts in one of the stages that have it.
     def counts(self, path: str) -> bool:
-        """Is this the stage in which a weight of the whole model counts?"""
         piped = self.recipe.piped
         return piped is None or piped.ties.get(path, piped.stage.number) == piped.stage.number
 
@@ -338,16 +333,16 @@ class Parts:
             if parameter is not None:
                 parameter.grad = gradient
 
+    # Only weights that the whole model has itself.
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of a rank's parts of the weights that the whole model has itself."""
         whole = self.recipe.piped.whole
         local, place = self.sharding.local(whole.legend), self.sharding.place_weight
         layer = next(layer for layer in whole.spec.layers if layer.name == whole.name)
         return {key(weight.name): tuple(map(local.length, place(i.letter for i in weight.indices))) for weight in layer.weights}
 
+    # A weight that is a part already stays.
     def cut(self, path: str, weight: Tensor) -> Tensor:
-        """This rank's part of a weight; of a part, itself."""
         shape, dims = self.cuts.get(path, ((), {}))
         if tuple(weight.shape) == shape:
             for dim, axis in dims.items():
@@ -373,7 +368,6 @@ def shard_fully(module: nn.Module, mesh: Any, sharding: Sharding, zero: int) -> 
 
 @torch.no_grad()
 def share_weights(whole: nn.Module, module: Any) -> None:
-    """Gives each rank of the batch its share of the weights of a whole module."""
     from torch.distributed.tensor import distribute_tensor
 
     for shared, full in zip(module.parameters(), whole.parameters(), strict=True):
@@ -382,8 +376,8 @@ def share_weights(whole: nn.Module, module: Any) -> None:
         buffer.copy_(all_numbers)
 
 
+# Modules inside inner loops are blocks of their own.
 def _walk_called(block: nn.Module) -> Iterator[nn.Module]:
-    """The modules of a block that are called; those inside inner loops are blocks of their own."""
     if type(block).forward is not nn.Module.forward:
         yield block
     elif not isinstance(block, nn.ModuleList):
@@ -392,7 +386,6 @@ def _walk_called(block: nn.Module) -> Iterator[nn.Module]:
 
 
 def gather(x: Tensor, dim: int, mesh: Any, axis: str) -> Tensor:
-    """The tensors of all ranks of an axis of a mesh, one after the other along a dim."""
     group, x = mesh.get_group(axis), x.contiguous()
     parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, x, group=group)
@@ -400,14 +393,12 @@ def gather(x: Tensor, dim: int, mesh: Any, axis: str) -> Tensor:
 
 
 def list_paths(recipe: Any) -> set[str]:
-    """The paths of all weights of a recipe."""
     special = specialise(recipe.spec, recipe.name)
     model = next(layer for layer in special.layers if layer.name == recipe.name)
     return {*weights(special, model, recipe.legend)}
 
 
 def find_cuts(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Cuts:
-    """The shape of each whole weight that is split, by path, and the axis of the mesh for each of its split dims."""
     special = specialise(spec, name)
     model = next(layer for layer in special.layers if layer.name == name)
     cuts = dict[str, tuple[tuple[int, ...], dict[int, str]]]()

@@ -50,8 +50,8 @@ class Merged:
     sizes: Mapping[str, str]
 
 
+# `A, H = config.A, config.H`, or a size that the class was given itself, `self.D`.
 def reads_config(node: ast.AST) -> bool:
-    """Is it `A, H = config.A, config.H`, or a size that the class was given itself, `self.D`?"""
     if not isinstance(node, ast.Assign):
         return False
     values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -59,8 +59,8 @@ def reads_config(node: ast.AST) -> bool:
     return len(owners) == len(values) and set(owners) <= {"config", "self.config", "self"}
 
 
+# Returns None where the classes differ in more than sizes of the config.
 def find_sizes(first: Sequence[str], other: Sequence[str]) -> dict[str, str] | None:
-    """The sizes of the config in another class in the place of those in the first, if that is all in which they differ."""
     trees = (ast.parse("\n".join(lines)).body[-1] for lines in (first, other))
     one, two = (_TOKEN.findall(ast.unparse(_Nameless().visit(tree))) for tree in trees)
     sizes: dict[str, str] = {}
@@ -166,7 +166,6 @@ def write_source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, s
 def find_places(
     spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN
 ) -> dict[Span, tuple[int, str]]:
-    """On which line of that file does each equation stand, and in which class or function? Of several the first."""
     return _make_file(spec, name, legend, plan, style).find_places()
 
 
@@ -178,8 +177,8 @@ def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) 
     return EmittedFile(special, name, legend, plan, style, count_axes(spec), lowered, functions, functions)
 
 
+# Counts the axes before a layer is called with more.
 def count_axes(spec: Spec) -> dict[Span, int]:
-    """How many axes the first input of each layer of a text has, before it is called with more."""
     return {layer.span: len(slot_letters(layer.formals[0])) for layer in spec.layers if layer.formals}
 
 
@@ -217,8 +216,8 @@ class EmittedFile:
         letters = {letter for value in walk_values(self.functions[name]) for letter in value.axes} if self.windows else ()
         return {letter: window for letter, window in self.windows.items() if letter in letters}
 
+    # The numbers of turns by which the windows of a function differ.
     def find_turned(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """For each function the numbers of turns of its callers by which its windows differ."""
         turned = dict[str, tuple[str, ...]]()
         for name, function in self.functions.items():
             bounds = (e for window in self.find_windows(name).values() for e in (window.before, window.after))
@@ -230,14 +229,13 @@ class EmittedFile:
 
     @property
     def kernels(self) -> Mapping[str, Function]:
-        """The functions in the plan `fast`, as they are where there is no cache."""
         return self.whole if self.plan.fast else {}
 
     def text(self) -> str:
         return self.compose()[0]
 
+    # Lines are counted from the last one up: the head is written last.
     def find_places(self) -> dict[Span, tuple[int, str]]:
-        """The line of each equation and its class, counted from the last line up: the head is written last."""
         text, classes = self.compose()
         lines_of_spans, end = dict[Span, tuple[int, str]](), text.count("\n")
         for cls, part in reversed(classes):
@@ -249,8 +247,8 @@ class EmittedFile:
             end = first - 1 - BETWEEN
         return lines_of_spans
 
+    # Returns the whole file, and the lines of each class before they are folded.
     def compose(self) -> tuple[str, list[tuple[Class, list[str]]]]:
-        """The whole file, and the lines of each class before they are folded; each name stands for one thing."""
         text, classes = self.compose_once()
         while (clash := next(self.find_clashes(text), None)) is not None:
             words, longer = {*re.findall(r"\w+", text)}, itertools.accumulate(itertools.repeat("_"), initial=self.names[clash])
@@ -263,8 +261,8 @@ class EmittedFile:
         bound = _count_bound(text)
         yield from (named for named, called in self.names.items() if bound[called] > 1)
 
+    # `names` replaces those that are not ASCII.
     def compose_once(self, names: Mapping[str, str] | None = None) -> tuple[str, list[tuple[Class, list[str]]]]:
-        """The file with its names as they are by now, or with others for those that are not ASCII."""
         layers = {layer.name: layer for layer in self.spec.layers}
         letters = (letter for layer in self.spec.layers for letter in list_letters(layer))
         self.letters = spell_indices({axis.letter: axis.letter for axis in self.spec.axes}, letters)
@@ -289,8 +287,8 @@ class EmittedFile:
         code = "\n".join([*self.config([*fields], code), code])
         return spell("\n".join([*self.doc(), "", *_write_imports(code), "", "", f"{code}\n"])), classes
 
+    # A class stands once for all layers that it computes.
     def classes(self, layers: Mapping[str, Layer]) -> list[tuple[Class, list[str]]]:
-        """Each class with its lines, once for all layers that it computes."""
         written = list[tuple[Class, list[str]]]()
         self.helpers.clear()
         for layer in self.spec.layers:
@@ -317,8 +315,8 @@ class EmittedFile:
                         break
         return len(self.merged) > count
 
+    # The class may have more or fewer axes in front.
     def can_merge(self, first: Class, sizes: Mapping[str, str], front: frozenset[str]) -> bool:
-        """Can a class be given these sizes, and more or fewer axes in front?"""
         varied = {size for size, other in sizes.items() if size != other}
         named = {key(weight.name) for weight in first.layer.weights} & varied
         counted = {f"index {letter}" for letter in front} & first.context.needs.keys()
@@ -350,8 +348,8 @@ class EmittedFile:
                 yield from textwrap.wrap(escape_prose(line), WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
         yield '"""'
 
+    # The sizes that the code reads, and those of which they are made, with the numbers of the target.
     def config(self, fields: Sequence[str], code: str) -> Iterator[str]:
-        """The sizes and scalars that the code reads, and those of which they are made, with the numbers of the target."""
         lines, read = {line.split()[0].rstrip(":"): line for line in fields}, re.findall(r"\bconfig\.(\w+)", code)
         for name in read:
             read += re.findall(r"self\.(\w+)", lines.get(name, ""))
@@ -360,14 +358,14 @@ class EmittedFile:
             yield from (INDENT + line for name, line in lines.items() if name in read)
             yield from ("", "")
 
+    # A size that others give is a property, so that it follows them.
     def sizes(self, config: Context) -> Iterator[str]:
-        """The fields of bound sizes; a size that others give is a property, so that it follows them."""
         for axis in self.spec.axes:
             if isinstance(axis.size, Name) and (size := self.size_of(axis.size.name, axis, config)):
                 yield f"{axis.size.name}{size}" + (f"  # {axis.comment}" if axis.comment else "")
 
+    # `: int = 768`, ` = property(lambda self: self.D // self.A)`; "" for an axis of the inputs.
     def size_of(self, name: str, axis: Axis, config: Context) -> str:
-        """`: int = 768`, ` = property(lambda self: self.D // self.A)`; nothing for an axis of the inputs."""
         try:
             size = self.legend.length(axis.letter)
         except EinformerError:
@@ -375,8 +373,8 @@ class EmittedFile:
         formula = config.write_formula(axis.default) if axis.default and name not in self.legend.values else ""
         return f" = property(lambda self: {formula})" if "self." in formula else f": int = {size}"
 
+    # A scalar is a number, or a list over the turns of a loop or a bound axis.
     def scalars(self) -> Iterator[str]:
-        """The fields of scalars that are numbers, or lists over the turns of a loop or a bound axis."""
         for scalar in self.spec.scalars:
             comment = f"  # {scalar.comment}" if scalar.comment else ""
             called = self.names.setdefault(("scalar", scalar.name), key(scalar.name))
@@ -388,8 +386,8 @@ class EmittedFile:
                 listed = ", ".join(map(_write_number, values)) + "," * (len(values) == 1)
                 yield f"{called}: tuple[float, ...] = ({listed}){comment}"
 
+    # The index is a letter of a loop or of a bound axis; for others the number is 0.
     def count_values(self, scalar: Scalar) -> int:
-        """The number of values of a scalar with one index, a letter of a loop or of a bound axis; else 0."""
         letter, *others = [index.letter for index in scalar.indices]
         loops = (s for layer in self.spec.layers for s in layer.body if isinstance(s, Loop) and s.index.letter == letter)
         if loop := next(loops, None):

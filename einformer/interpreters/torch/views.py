@@ -9,25 +9,21 @@ from typing import Any
 from torch import Tensor, nn
 
 
+# A view shows the numbers of the parameter that holds it. `of` may choose another tensor in the place of a parameter, or none.
 def list_views(module: nn.Module, of: Callable[[Tensor], Tensor | None] = Tensor.detach) -> Iterator[tuple[str, Tensor]]:
-    """Every weight by path; what is copied there is in the parameter that holds it.
-
-    `of` chooses another tensor in the place of a parameter, or none.
-    """
     for path, inner in module.named_modules():
         yield from ((f"{path}.{name}".lstrip("."), view) for name, view in list_own_views(inner, of))
 
 
 def list_own_views(module: Any, of: Callable[[Tensor], Tensor | None] = Tensor.detach) -> Iterator[tuple[str, Tensor]]:
-    """The weights of a module without those of the modules in it, by name."""
     for name, parameter in itertools.chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False)):
         if (whole := of(parameter)) is not None:
             packed = name in getattr(module, "layout", ())
             yield from ((weight, view) for weight, view, _ in (module.parts(name, whole) if packed else [(name, whole, ())]))
 
 
+# Modules are built in this order.
 def walk_inside_first(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """The modules in a module, then itself, with their paths: the order in which they are built."""
     for name, inner in module.named_children():
         yield from walk_inside_first(inner, f"{path}{name}.")
     yield path, module

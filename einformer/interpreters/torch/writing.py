@@ -17,8 +17,8 @@ from einformer.language.weights import TAKEN
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
+# An index with primes takes the next letter that stands for no other.
 def spell_indices(letters: Mapping[str, str], indices: Iterable[str]) -> dict[str, str]:
-    """The letters, with one for each index that has none: one with primes takes the next that stands for no other."""
     more = dict(letters)
     for index in indices:
         if index not in more and (axis := axis_of(index)) in letters:
@@ -26,20 +26,20 @@ def spell_indices(letters: Mapping[str, str], indices: Iterable[str]) -> dict[st
     return more
 
 
+# If all of the letters stand for an index, the axis gets a number, `s2`.
 def find_unused(letters: Mapping[str, str], some: str, axis: str) -> str:
-    """The first of some that stands for no index yet; where all do, the axis with a number, `s2`."""
     numbered = (f"{axis}{k}" for k in itertools.count(2))
     return next(candidate for candidate in itertools.chain(some, numbered) if candidate not in letters.values())
 
 
+# Each index is one letter: `s2` becomes one that no other has.
 def spell_singly(letters: Mapping[str, str]) -> dict[str, str]:
-    """The indices of one einsum, each as one letter: its own, and `s2` as one that no other of them has."""
     free = (letter for letter in string.ascii_letters if letter not in letters.values())
     return {index: letter if letter in string.ascii_letters else next(free) for index, letter in letters.items()}
 
 
+# `γ` is `gamma`, `λ` `lambda_`.
 def romanise(text: str) -> dict[str, str]:
-    """A name in ASCII, as nothing else is called, for each name of a file that is not: `γ` is `gamma`, `λ` `lambda_`."""
     names = dict.fromkeys(_NAME.findall(text))
     used, spelled = {name for name in names if name.isascii()} | TAKEN | set(dir(builtins)), dict[str, str]()
     for name in names:
@@ -50,8 +50,8 @@ def romanise(text: str) -> dict[str, str]:
     return spelled
 
 
+# Other signs stand only in comments, and become the signs that a text may write instead.
 def to_ascii(text: str, names: Mapping[str, str]) -> str:
-    """A text of a file with these names; other signs, which only comments hold, as a text may write them too."""
     named = _NAME.sub(lambda match: names.get(match[0], match[0]), text).translate(SYNONYMS)
     return unicodedata.normalize("NFKD", named).encode("ascii", "replace").decode()
 
@@ -77,8 +77,8 @@ _HEAD = re.compile(r"return |(?:[\w.]+, )*[\w.]+ = |")
 _LOOSEST_FIRST = (r" (?=if |else )", r" (?=[+-] )", r" (?=[*/] )")
 
 
+# An equation in a comment stays as it is, and its note goes below it where there is no room.
 def fold(line: str) -> Iterator[str]:
-    """The lines of one line; an equation in a comment stays as it is, and its note goes below it where there is no room."""
     text = line.lstrip(" ")
     indent = line[: len(line) - len(text)]
     if text.startswith("#"):
