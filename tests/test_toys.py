@@ -25,7 +25,8 @@ CHUNKED = (
     "granitemoehybrid",
     "minimax_text",
 )  # theirs goes through a sequence in chunks: other products
-COUNTED = [each for name, each in zip(TOYS, EACH, strict=True) if not name.startswith(CHUNKED)]
+BY_EXPERTS = "jetmoe"  # the attention of each expert is computed, where theirs computes that of chosen ones
+COUNTED = [each for name, each in zip(TOYS, EACH, strict=True) if not name.startswith((*CHUNKED, BY_EXPERTS))]
 ON_CPU = (
     "dbrx",
     "phimoe_longrope",
@@ -34,9 +35,10 @@ ON_CPU = (
     "lfm3",
     "llama_dynamic",
     "gpt_neox_dynamic",
+    BY_EXPERTS,
 )  # theirs asks for values, which meta has not
 NOT_MATRICES = ["clamp_", "floor_divide", "log1p", "polar", "view_as_complex", "view_as_real", "expm1", "linalg_vector_norm"]
-NOT_MATRICES += ["index_select", "index_add_", "all", "nonzero", "_local_scalar_dense", "aminmax", "unbind"]
+NOT_MATRICES += ["index_select", "index_add", "index_add_", "all", "nonzero", "_local_scalar_dense", "aminmax", "unbind"]
 
 
 @pytest.mark.slow
@@ -57,17 +59,34 @@ def cut_off(module: torch.nn.Module) -> int:
     return sum(2 * BATCH * each.out_channels * each.kernel_size[0] * int(each.padding[0]) for each in convolutions)
 
 
-@pytest.mark.parametrize("name", COUNTED)
-def test_flops_are_theirs(name: str) -> None:
-    """On the device meta, with chosen experts only; windows and masks count in full."""
+def theirs(name: str) -> int:
+    """What torch counts of the forward of transformers, without what it throws away."""
     with torch.device("cpu" if name.startswith(ON_CPU) else "meta"):
         module = made(name, "batched_mm").eval().requires_grad_(False)
         numbers = torch.ones(BATCH, LENGTH, dtype=torch.long)
-    found = counted(lambda: module(input_ids=numbers, attention_mask=numbers, use_cache=False), *NOT_MATRICES).total()
+    run = lambda: module(input_ids=numbers, attention_mask=numbers, use_cache=False)  # noqa: E731
+    return counted(run, *NOT_MATRICES).total() - cut_off(module)
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_flops_are_theirs(name: str) -> None:
+    """On the device meta, with chosen experts only; windows and masks count in full."""
     config = config_of(name)
     if name.startswith("llama4"):  # theirs computes every expert, of those that are not chosen on zeros
         config["num_experts_per_tok"] = config["num_local_experts"]
-    assert einformer.from_huggingface(config).flops(B=BATCH, S=LENGTH) == found - cut_off(module)
+    assert einformer.from_huggingface(config).flops(B=BATCH, S=LENGTH) == theirs(name)
+
+
+@pytest.mark.parametrize("name", [name for name in TOYS if name.startswith(BY_EXPERTS)])
+def test_flops_of_attention_by_experts(name: str) -> None:
+    """What must be computed is theirs, of whose pairs of positions a mask leaves half; the plan `fast` computes all experts."""
+    keys, toy = config_of(name), ours(name)
+    heads, experts = keys["num_key_value_heads"] * keys["kv_channels"], keys["num_local_experts"]
+    maps, pairs = 4 * LENGTH * keys["hidden_size"] * heads, 4 * LENGTH**2 * heads  # of one expert: Q and O, scores and values
+    layers, chosen = BATCH * keys["num_hidden_layers"], keys["num_experts_per_tok"]
+    masked = 4 * (LENGTH * (LENGTH - 1) // 2) * heads
+    assert toy.flops(B=BATCH, S=LENGTH, convention="exact") == theirs(name) - layers * chosen * masked
+    assert toy.flops(B=BATCH, S=LENGTH) == theirs(name) + layers * (experts - chosen) * (maps + pairs)
 
 
 @pytest.mark.parametrize("name", [each for name, each in zip(TOYS, EACH, strict=True) if name not in MIXTURES])

@@ -95,6 +95,8 @@ GEMMA4_LARGE |= {
     "layer_types": ["sliding_attention", "full_attention"] * 2,
 }
 OF_GEMMA4: dict[str, Any] = {"enable_moe_block": True, "num_experts": 7, "top_k_experts": 3, "moe_intermediate_size": 9}
+JETMOE: dict[str, Any] = {k: v for k, v in grouped().items() if k not in ("num_attention_heads", "head_dim")}
+JETMOE |= {"kv_channels": 6, "num_local_experts": 7, "num_experts_per_tok": 3, "rms_norm_eps": 1e-3}
 UNIFIED: dict[str, Any] = {k: v for k, v in GEMMA4_LARGE.items() if "per_layer_input" not in k}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
@@ -209,6 +211,11 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
             "mlp_layer_types": MLPS,
             "rope_parameters": KINDS_IN_PART | {"full_attention": YARN | {"partial_rotary_factor": 0.5}},
         },
+    ),
+    "jetmoe": ("jetmoe", JETMOE),
+    "jetmoe_untied": (
+        "jetmoe",
+        JETMOE | {"tie_word_embeddings": False, "rope_parameters": LLAMA3, "attention_dropout": 0.1, "kv_channels": 12},
     ),
     "recurrent_gemma": ("recurrent_gemma", GRIFFIN),
     "recurrent_gemma_biased": ("recurrent_gemma", GRIFFIN | {"attention_bias": True, "num_key_value_heads": 1}),
