@@ -49,8 +49,8 @@ class Checked:
     names: int = 0  # with a suffix that says their axes
     proposal: str = ""  # a legend with which the equations that have none could be judged
 
+    # The reason is empty for equations that are read.
     def counts(self) -> Counter[str]:
-        """Counts the equations by the reason why they are skipped. The reason is empty for those that are read."""
         return Counter(verdict.skipped for verdict in self.verdicts)
 
 
@@ -156,8 +156,8 @@ def _place_of(finding: Finding) -> tuple[str, int]:
     return finding.span.source.name, finding.span.start
 
 
+# A notebook is checked in parts, its cells.
 def merge(parts: Sequence[Checked], source: Source) -> Checked:
-    """Merges the parts of one file, such as the cells of a notebook."""
     findings = tuple(finding for part in parts for finding in part.findings)
     verdicts = tuple(verdict for part in parts for verdict in part.verdicts)
     proposal = next((part.proposal for part in parts if part.proposal), "")

@@ -26,9 +26,9 @@ class Citation:
     def source(self) -> Publication | None:
         return sources().get(self.words.partition(" ")[0])
 
+    # `3.4.2 eq 34`, or "" for a document as a whole.
     @property
     def place(self) -> str:
-        """Returns `3.4.2 eq 34`, or an empty string for a document as a whole."""
         return self.words.partition(" ")[2]
 
     @property
@@ -42,9 +42,9 @@ class Citation:
             return self.printed.says if self.printed else ""
         return self.source.places.get(self.place, "") if self.source else ""
 
+    # `eq 3` is the third equation at the place, in order.
     @property
     def printed(self) -> Reference | None:
-        """Returns the equation that `eq 3` names: the third of those at the place, in order."""
         place, _, number = self.place.partition(" eq ")
         equations_there = find_at(self.source.document, place) if self.source and self.source.document else []
         return equations_there[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(equations_there) else None
@@ -68,8 +68,8 @@ class Noted:
         return read_citations(self.note)
 
 
+# An equation is at a place if it is at a part of it: `1.1, step 4` is in `1.1`.
 def find_at(document: str, place: str) -> list[Reference]:
-    """Returns the equations of a document at a place, or at a part of it: `1.1, step 4` is in `1.1`."""
     return [
         reference for reference in references(document) if reference.place == place or reference.place.startswith(place + ",")
     ]
@@ -84,25 +84,21 @@ def read_citations(note: str) -> tuple[Citation, ...]:
     return tuple(Citation(" ".join(words.split())) for words in note.split(";") if words.strip())
 
 
+# Equations come in order, then the scalars that have a note. Most scalars are numbers, which follow no document.
 def find_noted(spec: Spec, name: str) -> Iterator[Noted]:
-    """Yields the equations of a text in order, each with its note, then the scalars that have a note.
-
-    Most scalars are numbers, which follow no document.
-    """
     yield from (Noted(name, "scalars", scalar, scalar.note) for scalar in spec.scalars if scalar.note)
     for layer in spec.layers:
         for equation in equations(layer.body):
             yield Noted(name, layer.name, equation, equation.note or layer.note)
 
 
+# Layers of the library that a text calls count too.
 @functools.cache
 def shipped() -> tuple[Noted, ...]:
-    """Returns the equations of all shipped texts, with the layers of the library that they call."""
     return tuple(equation for name in texts.shipped() for equation in find_noted(texts.write_out(name), name))
 
 
 def find_following(key: str) -> list[tuple[Citation, Noted]]:
-    """Returns the equations of the shipped texts that follow a source, each with its citation."""
     every = ((citation, equation) for equation in shipped() for citation in equation.cited)
     return [(citation, equation) for citation, equation in every if citation.source and citation.source.key == key]
 

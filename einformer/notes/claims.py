@@ -100,7 +100,6 @@ def _freeze(value: Any) -> Any:
 
 
 def judge(claim: Claim) -> Verdict:
-    """Returns the verdict on a claim."""
     if claim.about.what in NOT_DERIVED:
         return Verdict(claim, "not derived", NOT_DERIVED[claim.about.what])
     try:
@@ -173,15 +172,15 @@ def _show_number(value: sympy.Expr) -> str:
     return f"{int(value):,}" if value.is_Integer else f"{float(value):.6g}"
 
 
+# Claim, verdict and print, and below it the derived formula if it differs.
 def rows(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str]]:
-    """Yields the cells of a table: claim, verdict and print, and below it the derived formula if it differs."""
     for verdict in verdicts:
         yield verdict.claim.id, verdict.outcome, f"{verdict.claim.says}: {verdict.claim.printed}"
         if verdict.outcome != "holds" or verdict.claim.relation != "equal":
             yield "", "", f"derived: {verdict.derived}" if verdict.found else verdict.derived
 
 
+# `253 claims: 180 holds, 30 does not hold`.
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """Counts the verdicts: `253 claims: 180 holds, 30 does not hold`."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return f"{counts.total()} claims: {', '.join(f'{counts[o]} {o}' for o in get_args(Outcome) if counts[o])}"

@@ -42,8 +42,8 @@ def find_emitted(layer: str, written: Span) -> Emitted:
     return Emitted(f"{file}.py", *places[written])
 
 
+# The lines do not depend on the sizes.
 def sizes(text: str) -> dict[str, int]:
-    """Returns the sizes with which a text is emitted. The lines do not depend on them."""
     return {letter: int(size) for letter, _, size in (part.partition("=") for part in _read_table()[text]["sizes"].split())}
 
 

@@ -149,8 +149,8 @@ CHECKS: dict[str, Callable[[Erratum, Form], Found]] = {
 }
 
 
+# Erratum, verdict and error, and below it both forms with their results, or the reason.
 def rows(verdicts: Iterable[ErratumVerdict]) -> Iterator[tuple[str, str, str]]:
-    """Yields the cells of a table: erratum, verdict and error, and below it both forms with their results, or the reason."""
     for verdict in verdicts:
         row = verdict.erratum
         yield row.id, verdict.outcome, row.says
@@ -159,7 +159,7 @@ def rows(verdicts: Iterable[ErratumVerdict]) -> Iterator[tuple[str, str, str]]:
         yield from (("", form, result.replace("$", "")) for form, result in shown.items())
 
 
+# `86 errata: 60 demonstrated, 26 no check`.
 def summary(verdicts: Iterable[ErratumVerdict]) -> str:
-    """Counts the verdicts: `86 errata: 60 demonstrated, 26 no check`."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return f"{counts.total()} errata: {', '.join(f'{counts[o]} {o}' for o in get_args(Outcome) if counts[o])}"

@@ -81,8 +81,8 @@ CHECKERS: dict[str, Checker] = {
 }
 
 
+# A file that cannot be read is a finding.
 def lint(paths: Iterable[str], chosen: Settings) -> Iterator[Checked]:
-    """Lints each file, and each file of a folder. A file that cannot be read is a finding."""
     forget_inputs()
     for path in _find_files(paths, chosen):
         try:

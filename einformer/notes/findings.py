@@ -23,14 +23,14 @@ def _is_placed(finding: Finding) -> bool:
     return finding.span.source is not NOWHERE.source
 
 
+# Each finding has its line, a caret and a fix; a summary of each file follows.
 def text(checked: Sequence[Checked]) -> str:
-    """Prints each finding with its line, a caret and a fix, then a summary of each file."""
     findings = [str(finding) for result in checked for finding in result.findings]
     return "\n\n".join([*findings, "\n".join(map(summary, checked))])
 
 
+# Counts equations, those that are read, and the reasons why the others are not.
 def summary(checked: Checked) -> str:
-    """Counts the equations of a file, those that are read, and the reasons why the others are not."""
     counts = checked.counts()
     total, read = sum(counts.values()) - counts["no indices"], counts[""]
     number = len(checked.findings)
@@ -47,7 +47,6 @@ def summary(checked: Checked) -> str:
 
 
 def data(checked: Sequence[Checked]) -> dict[str, object]:
-    """Returns the object that `--json` prints."""
     files = [
         {
             "file": result.source.name,
@@ -68,8 +67,8 @@ def data(checked: Sequence[Checked]) -> dict[str, object]:
     }
 
 
+# GitHub shows such a line beside the code.
 def github(checked: Sequence[Checked]) -> str:
-    """Prints a line for each finding, which GitHub shows beside the code."""
     return "\n".join(_annotate(result.source.name, finding) for result in checked for finding in result.findings)
 
 
@@ -88,8 +87,8 @@ def _escape_property(value: str) -> str:
     return _escape(value).replace(":", "%3A").replace(",", "%2C")
 
 
+# SARIF 2.1.0 is the format in which tools exchange findings.
 def sarif(checked: Sequence[Checked]) -> dict[str, object]:
-    """Returns the findings in SARIF 2.1.0, the format in which tools exchange them."""
     from importlib import metadata  # slow to import, and needed here only
 
     codes_found = sorted(codes(checked))
@@ -143,5 +142,4 @@ FORMATS: dict[str, Callable[[Sequence[Checked]], object]] = {"text": text, "json
 
 
 def codes(checked: Iterable[Checked]) -> set[str]:
-    """Returns the codes of all findings."""
     return {finding.code for result in checked for finding in result.findings}

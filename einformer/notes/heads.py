@@ -18,10 +18,8 @@ _DECLARED = re.compile(r"^\s*([a-z]):", re.MULTILINE)
 _SUBSCRIPT = re.compile(r"(?<=\w)_\{?([a-z'(){} ]+)")
 
 
+# Letters that blocks or equations use, that no block declares, and whose sizes the text states.
 def declare_axes(document: Document, blocks: Sequence[Passage], lines: Sequence[DocumentEquation]) -> Iterator[Passage]:
-    """Yields the declarations of letters that blocks or equations use, that no block declares, and whose sizes the text
-    states.
-    """
     declared = {letter for block in blocks for letter in _DECLARED.findall(block.text)}
     used = {letter for block in blocks for slots in _SUBSCRIPT.findall(block.text) for letter in slots}
     missing = (used | set(_list_letters(lines))) - declared

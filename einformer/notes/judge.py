@@ -52,31 +52,30 @@ class JudgedLine:
 
     @functools.cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """Returns every tensor of both sides."""
         return tuple(x for x in (*subexpressions(self.left), *self.inside) if isinstance(x, Tensor))
 
+    # Nodes of the right side are among them.
     @functools.cached_property
     def inside(self) -> tuple[Expression, ...]:
-        """Returns the right side and all its nodes."""
         return () if self.right is None else tuple(subexpressions(self.right))
 
+    # `A_c = sum_l A_cl` says A in two ways, and defines nothing.
     @functools.cached_property
     def defines(self) -> Tensor | None:
-        """Returns the tensor that the equation defines, or None. `A_c = sum_l A_cl` says A in two ways."""
         computed = any(isinstance(x, Tensor | Apply) for x in self.inside)
         if not (computed and not self.written.rebinds and isinstance(self.left, Tensor) and is_left(self.left)):
             return None
         again = (x for x in self.inside if isinstance(x, Tensor) and x.name == self.left.name)
         return self.left if all(any(isinstance(slot, Sum) for slot in x.slots) for x in again) else None
 
+    # Indices of the left side that the right one lacks, and those that stand alone on the right.
     @functools.cached_property
     def unbalanced(self) -> Letters:
-        """Returns the indices of the left side that the right one lacks, and those that stand alone on the right."""
         left, right = ({index.letter for index in indices_in(side)} for side in (self.left, self.right or self.left))
         return frozenset((left - right) | (find_free(self.right or self.left) - left))
 
+    # The span is in a tree, and the place in the file.
     def place(self, span: Span) -> Span:
-        """Returns the place in the file of a span of its trees."""
         return self.written.left.place(span)
 
 
@@ -94,7 +93,6 @@ class SectionContext:
 
 
 def judge_section(lines: Sequence[JudgedLine], known: SectionContext) -> None:
-    """Adds findings to the equations of a section."""
     forms, told = _Forms(lines, known), set[tuple[str, str]]()
     for line in lines:
         line.findings += _judge_line(line, line.right, forms, known) if line.right is not None else find_empty_sums(line.left)
@@ -323,8 +321,8 @@ class _Explicit:
         slots = [slot for x in _list_outer(right) for slot in open_groups(x.slots)]
         self.carried = frozenset(slot.letter for slot in slots if isinstance(slot, Index))
 
+    # A bare name among the terms may be a tensor: `… + ε`.
     def explain(self) -> Expression:
-        """Returns the right side. A bare name among its terms may be a tensor: `… + ε`."""
         e = self.right
         if isinstance(e, Sum):
             e = replace(e, terms=tuple(self.stand_for(x, self.wanted) if isinstance(x, Name) else x for x in e.terms))
@@ -423,8 +421,8 @@ def _needs_index(e: Apply) -> bool:
     return row is None or len(e.arguments) not in row.arity
 
 
+# A sum over a letter that its argument never mentions, `\sum_j x_i`, is wrong under any legend.
 def find_empty_sums(e: Expression) -> Iterator[Finding]:
-    r"""Yields the sums over a letter that their argument never mentions, `\sum_j x_i`, which are wrong under any legend."""
     scope = Scope({})
     for x in subexpressions(e):
         if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x)):
@@ -493,16 +491,16 @@ class _Forms:
             for x in line.inside
         )
 
+    # A name without indices, `E = a_i + b_i`, has those of the right side wherever else it stands.
     def lacks_indices(self, left: Expression, right: Expression) -> bool:
-        """Returns whether a name without indices, `E = a_i + b_i`, has those of the right side wherever else it stands."""
         if not (isinstance(left, Name) and isinstance(right, Sum) and self.bare[left.name] == 1):
             return False
         uses = [sorted(slot_letters(x)) for line in self.lines for x in line.tensors if x.name == left.name]
         terms = [find_free(term) for term in _list_terms(right)]
         return bool(uses) and all(use == sorted(term) for use in uses for term in terms)
 
+    # A definition of a name holds where a use agrees, or departs by a slip.
     def define(self, line: JudgedLine) -> dict[str, Definition]:
-        """Returns the definitions that hold in a line: of each name with a use that agrees, or departs by a slip."""
         defined = dict[str, Definition]()
         names = dict.fromkeys(x.name for x in (line.left, *line.inside) if isinstance(x, Tensor | Name))
         for name in names:
@@ -547,7 +545,6 @@ class _Forms:
 
 
 def axes_of(x: Tensor | Name) -> list[str]:
-    """Returns the axes of the letters in the slots of a tensor."""
     return [axis_of(letter) for letter in slot_letters(x)] if isinstance(x, Tensor) else []
 
 
@@ -631,13 +628,13 @@ def _hides_past(zero: Span, query: str, key: str) -> bool:
 # --------------------------------------------------------------------------------------------------------------- letters
 
 
+# A left side is a name, with letters and groups of letters.
 def is_left(e: Expression) -> bool:
-    """Returns whether e can be the left side of a definition: a name, with letters and groups of letters."""
     return isinstance(e, Name) or (isinstance(e, Tensor) and all(isinstance(x, Index) for x in open_groups(e.slots)))
 
 
+# The notes' `u_{bsd} = y_{bs(ea)}` is `u_{bs(ea)} = y_{bsea}` (R4).
 def regroup(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """Rewrites the notes' `u_{bsd} = y_{bs(ea)}` as `u_{bs(ea)} = y_{bsea}` (R4)."""
     if not (isinstance(left, Tensor) and isinstance(right, Tensor) and all(isinstance(slot, Index) for slot in left.slots)):
         return left, right
     groups = [slot for slot in right.slots if isinstance(slot, Group)]
@@ -649,12 +646,11 @@ def regroup(left: Expression, right: Expression) -> tuple[Expression, Expression
 
 
 def has_index(e: Expression) -> bool:
-    """Returns whether a tensor in e has an index."""
     return any(isinstance(x, Tensor) for x in subexpressions(e))
 
 
+# Nothing in e sums these indices.
 def find_free(e: Expression) -> Letters:
-    """Returns the indices that nothing in e sums."""
     match e:
         case Tensor():
             return frozenset(index.letter for index in indices_in(e))

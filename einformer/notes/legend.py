@@ -103,8 +103,8 @@ class Stated(Legend):
     def _spell(self, letter: str) -> str:
         return self.known[axis_of(letter)].size if axis_of(letter) in self.known else ""
 
+    # `D` and `A H` may be equal, `D` and `A D` cannot.
     def fits(self, slot: Expression, own: Expression) -> bool:
-        """Returns whether two slots may hold as many numbers: `D` and `A H` may be equal, `D` and `A D` cannot be."""
         here, there = self.size(slot), self.size(own)
         return here is None or there is None or not _are_unequal(here, there)
 
@@ -138,8 +138,8 @@ def read_legend(axes: str, span: Span = NOWHERE) -> tuple[StatedSize, ...]:
     return sizes
 
 
+# Letters of one size stand together, those without a size last; `read_legend` reads it back.
 def print_legend(sizes: Sequence[StatedSize]) -> str:
-    """Prints a legend as `read_legend` reads it: the letters of one size together, those without a size last."""
     letters = defaultdict[str, list[str]](list)
     for stated in sizes:
         letters[stated.size].append(stated.letter)
@@ -155,7 +155,6 @@ def find_legends(source: Source) -> Iterator[tuple[int, tuple[StatedSize, ...]]]
 
 
 def read_sizes(section: Section) -> Iterator[StatedSize]:
-    """Yields each size that a section states, in the order of the text."""
     prose = section.prose
     if prose is None:
         return
@@ -167,15 +166,15 @@ def read_sizes(section: Section) -> Iterator[StatedSize]:
     yield from sorted(sizes, key=lambda bound: bound.span.start)
 
 
+# "for each layer $l$", "for some $v$": these letters may stand on one side only.
 def read_fixed(section: Section) -> frozenset[str]:
-    """Returns the letters that a section fixes: "for each layer $l$", "for some $v$". They may stand on one side only."""
     prose = section.prose
     matches = _FIXED.finditer(prose.text) if prose else iter(())
     return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1] or match[2] or match[3]))
 
 
+# A tensor with two shapes is left out.
 def read_shapes(section: Section) -> dict[str, Tensor]:
-    """Returns the tensors whose shapes a section states, by name. A tensor with two shapes is left out."""
     shapes = dict[str, Tensor | None]()
     for match in _find_shapes(section):
         letters, name = tuple(_LETTERS.findall(match["letters"])), match["name"]
@@ -208,8 +207,8 @@ def _strip_marks(size: str) -> str:
     return " ".join(size.replace("\\,", " ").replace("$", "").split())
 
 
+# Two sizes differ if each is a letter: `D` and `F`, not `H` and `D / A`.
 def find_conflicts(section: Sequence[StatedSize]) -> Iterator[Finding]:
-    """Yields an error for each letter that a section binds to two sizes, each a letter: `D` and `F`, not `H` and `D / A`."""
     first = dict[str, StatedSize]()
     for stated in section:
         before = first.setdefault(stated.letter, stated)

@@ -46,7 +46,6 @@ class Letters:
         return [letters.read(side.tree) for side in equation.sides if side.tree]
 
     def read(self, side: Expression) -> Expression:
-        """Returns a side as `understand` does."""
         return resolve(self._read(side, below=False), set(self.indices))
 
     def _read(self, e: Expression, below: bool) -> Expression:
@@ -75,8 +74,8 @@ class Letters:
         name = f"{base.name}{RAISED * len(upper)}"
         return Tensor(name, slots, span=span) if slots else Name(name, span=span)
 
+    # `s'` and `\bar{s}` are indices if `s` is.
     def has(self, letter: str) -> bool:
-        """Returns whether a letter is an index: `s'` and `\\bar{s}` are if `s` is."""
         return strip_mark(axis_of(letter)) in self.indices
 
     def is_label(self, tensor: Tensor) -> bool:
@@ -96,8 +95,8 @@ class Letters:
         upper = _list_upper(exponent)
         return upper if all(self.has(index.letter) for index in upper) else ()
 
+    # An equation with a letter that is not in the legend is not judged.
     def find_unknown(self, *sides: Expression) -> str:
-        """Returns the reason why an equation with a letter that is not in the legend is not judged, or an empty string."""
         tensors = [x for side in sides for x in subexpressions(side) if isinstance(x, Tensor)]
         strange = [(x, letter) for x in tensors for letter in slot_letters(x) if not self.has(letter)]
         words = ("".join(slot_letters(x)) for x, _ in strange)
@@ -105,8 +104,8 @@ class Letters:
             return f"`{word}`: a word, or indices?"  # `d_{model}`
         return f"`{strange[0][1]}` is not in the legend" if strange else ""
 
+    # The reason is empty for an equation that is judged.
     def doubt(self, *sides: Expression) -> str:
-        """Returns the reason why an equation is not judged, or an empty string."""
         nodes = [x for side in sides for x in subexpressions(side)]
         if not any(isinstance(x, Tensor) for x in nodes):
             return "no indices"
@@ -127,10 +126,8 @@ class Letters:
         return f"`{matrices[0][0]}` has no indices: a matrix?" if matrices else ""
 
 
+# Letters that something runs over, and those in the subscripts, of two letters or more, of two tensors.
 def propose(equations: Iterable[DocumentEquation]) -> list[str]:
-    """Lists letters for a legend, in the order of the text: those that something runs over, and those that stand in the
-    subscripts, of two letters or more, of two tensors.
-    """
     names, bound = defaultdict[str, set[str]](set), dict[str, None]()
     for x in (x for equation in equations for x in equation.nodes()):
         bound |= {axis_of(index.letter): None for index in x.indices} if isinstance(x, Apply) else {}
@@ -146,18 +143,18 @@ def propose(equations: Iterable[DocumentEquation]) -> list[str]:
     return [letter for letter in names if len(names[letter]) > 1 or letter in bound]
 
 
+# `\partial_i` is the operator of a derivative.
 def is_derivative(tensor: Tensor) -> bool:
-    """Returns whether a tensor is the operator of a derivative, `\\partial_i`."""
     return tensor.name.rstrip(RAISED) in DERIVATIVES
 
 
+# `x_i` of `\partial y / \partial x_i` is a variable.
 def is_variable(tensor: Tensor) -> bool:
-    """Returns whether something is derived by a tensor: `x_i` of `\\partial y / \\partial x_i`."""
     return tensor.span.source.text[: tensor.span.start].rstrip().endswith(DERIVED)
 
 
+# Groups and arithmetic are opened, tensors in slots are not.
 def slot_letters(tensor: Tensor) -> tuple[str, ...]:
-    """Returns the letters in the slots of a tensor. Groups and arithmetic are opened, tensors in slots are not."""
     letters = list[str]()
     for slot in tensor.slots:  # one of few places where an equation is gone through many times
         letters += (slot.letter,) if isinstance(slot, Index) else (x.letter for x in _own_letters(slot))

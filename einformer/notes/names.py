@@ -64,8 +64,8 @@ def check_names(source: Source, letters: Mapping[str, str]) -> tuple[tuple[Findi
     return tuple(sorted(reader.findings, key=lambda finding: finding.span.start)), reader.names
 
 
+# Each letter comes with what it counts.
 def read_letters(tree: ast.Module, text: str) -> dict[str, str]:
-    """Returns the letters that the legend of a file names, each with what it counts."""
     return dict(_find_legend(tree, text))
 
 
@@ -85,8 +85,8 @@ def _find_legend(tree: ast.Module, text: str) -> Iterator[tuple[str, str]]:
         yield from (entries | {match["letter"]: entries.get(match["axis"], match["axis"]) for match in primed}).items()
 
 
+# `(b, s, 1, …)`.
 def show(shape: Shape) -> str:
-    """Prints a shape: `(b, s, 1, …)`."""
     return f"({', '.join(axis or '…' for axis in shape)})"
 
 
@@ -175,23 +175,23 @@ class _StatementReader:
 
     # --------------------------------------------------------------------------------------------------------- letters
 
+    # `q_bsea` has axes if the legend has all its letters, each different: `S_steps` is a word.
     def read_suffix(self, name: str) -> Shape | None:
-        """Returns the axes of `q_bsea` if the legend has all its letters, each different: `S_steps` is a word."""
         match = NAME.fullmatch(name)
         letters = tuple(letter for letter in LETTER.findall(match["suffix"]) if letter != "1") if match else ()
         if match is None or len(set(letters)) < len(letters) or not all(letter in self.legend for letter in letters):
             return None
         return tuple(LETTER.findall(match["suffix"]))
 
+    # `Float[Tensor, "b s d"]` has axes as far as the legend has their letters.
     def read_annotation(self, node: ast.expr | None) -> Shape | None:
-        """Returns the axes of `Float[Tensor, "b s d"]`, as far as the legend has their letters."""
         match node:
             case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(text))])) if "*" not in text and "." not in text:
                 return forget_repeated(tuple(part if part in self.legend or part == "1" else "" for part in text.split()))
         return None
 
+    # The legend may say the same of two letters.
     def are_kin(self, one: str, other: str) -> bool:
-        """Returns whether two letters may stand for one axis: the legend says the same of both."""
         counts = [self.legend.get(letter, letter) for letter in (one, other)]
         return one == other or one[0] == other[0] or counts[0] == counts[1] != ""
 
@@ -199,7 +199,6 @@ class _StatementReader:
         return "" in (one, other) or "1" in (one, other) or self.are_kin(one, other)
 
     def check(self, declared: Shape, actual: Shape, name: str) -> None:
-        """Compares a value with the axes of its name."""
         fact = f"`{name}` says {show(declared)}, its value has {show(actual)}"
         if len(declared) != len(actual):
             raise _Disagreement("E771", f"`{name}` has {len(declared)} letters, its value {len(actual)} axes", fact)
@@ -213,8 +212,8 @@ class _StatementReader:
         k = wrong[0] if wrong else 0
         raise _Disagreement("E771", f"axis {k} of `{name}` is {actual[k]}, its name says {declared[k]}", fact)
 
+    # The axes of two tensors are aligned at the last one.
     def broadcast(self, one: Shape, other: Shape) -> Shape:
-        """Returns the axes of an element-wise function of two tensors, aligned at the last axis."""
         fact = f"{show(one)} meets {show(other)}, from the last axis on"
         for left, right in zip(reversed(one), reversed(other), strict=False):
             if not self.agree(left, right):
@@ -227,7 +226,6 @@ class _StatementReader:
         return head + tuple(right if left == "1" or (not left and right != "1") else left for left, right in pairs)
 
     def multiply(self, one: ShapedValue, other: ShapedValue) -> ShapedValue | None:
-        """Returns the axes of `one @ other`."""
         if min(len(one.shape), len(other.shape)) < 2:
             return None
         if not self.agree(one.shape[-1], other.shape[-2]):
@@ -238,8 +236,8 @@ class _StatementReader:
         head = self.broadcast(one.shape[:-2], other.shape[:-2])
         return ShapedValue(forget_repeated((*head, one.shape[-2], other.shape[-1])))
 
+    # Weights add up to 1 over the axis over which they are summed.
     def check_weights(self, weights: ShapedValue, summed: int) -> None:
-        """Compares the axis over which weights add up to 1 with the axis over which they are summed."""
         over = weights.normalised
         twins = (
             bool(over)
@@ -251,10 +249,10 @@ class _StatementReader:
             message = f"the weights add up to 1 over axis {over}, but are summed over axis {summed}"
             raise _Disagreement("E775", message, f"they have {show(weights.shape)}", f"`softmax(dim={summed})`")
 
+    # The letters of an einsum stand for axes of its operands.
     def contract(
         self, terms: Sequence[Sequence[str]], output: Sequence[str], operands: Sequence[ShapedValue | None]
     ) -> ShapedValue:
-        """Returns the axes of an einsum, by the axes that its letters stand for."""
         meaning = dict[str, str]()
         for term, operand in zip(terms, operands, strict=True):
             shape = operand.shape if operand else ("",) * len(term)
@@ -299,13 +297,13 @@ class _StatementReader:
 
     # ----------------------------------------------------------------------------------------------------- expressions
 
+    # All axes are known.
     def value(self, node: ast.expr) -> ShapedValue | None:
-        """Returns the axes of an expression if all are known."""
         value = self.examine(node)
         return None if value is None or value.open else value
 
+    # Of an open tensor the last axes are known.
     def examine(self, node: ast.expr) -> ShapedValue | None:
-        """Returns the known axes of an expression, the last ones of an open tensor."""
         if node not in self.values:
             self.values[node] = None
             self.values[node] = self.attempt(node, lambda: self.evaluate(node))
@@ -369,7 +367,6 @@ class _StatementReader:
     def apply(
         self, name: str, tensor: ShapedValue, rest: list[ast.expr], keywords: Mapping[str | None, ast.expr]
     ) -> ShapedValue | None:
-        """Returns the result of a function of PyTorch."""
         shape, numbers = tensor.shape, [read_number(part) for part in (*rest, *keywords.values())]
         inside = [k for k in numbers if k is not None and -len(shape) <= k < len(shape)]
         if name in ("transpose", "swapaxes", "swapdims") and len(inside) == len(numbers) == 2:
@@ -397,8 +394,8 @@ class _StatementReader:
             raise _Disagreement("E771", f"a tensor of {len(shape)} axes is permuted by {len(places)}", f"it has {show(shape)}")
         return ShapedValue(tuple(shape[k] for k in places))
 
+    # The text comes first in an einsum of torch, and later in a function of einops.
     def read_pattern(self, text: str, is_first: bool, operands: list[ShapedValue | None]) -> ShapedValue | None:
-        """Returns the axes of an einsum of torch, where the text comes first, or of a function of einops."""
         left, _, right = text.partition("->")
         if "." in text or "->" in right:
             return None
@@ -411,19 +408,18 @@ class _StatementReader:
         return self.contract(terms[:-1], terms[-1], operands)
 
 
+# A letter that stands twice names the axis, not one of two positions.
 def forget_repeated(shape: Shape) -> Shape:
-    """Returns the axes, those unknown whose letter stands twice: it names the axis, not one of two positions."""
     return tuple("" if axis != "1" and shape.count(axis) > 1 else axis for axis in shape)
 
 
+# `(s, t)` beside `(t, s)`.
 def are_crossed(one: Shape, other: Shape) -> bool:
-    """Returns whether two axes are swapped: `(s, t)` beside `(t, s)`."""
     pairs = zip(reversed(one), reversed(other), strict=False)
     return any(a != b and a in other and b in one and a not in ("", "1") and b not in ("", "1") for a, b in pairs)
 
 
 def swap(shape: Shape, one: int, other: int) -> Shape:
-    """Returns the axes with two of them exchanged."""
     order = list(shape)
     order[one], order[other] = order[other], order[one]
     return tuple(order)
@@ -431,7 +427,6 @@ def swap(shape: Shape, one: int, other: int) -> Shape:
 
 # A dimension that is no literal, or a reduction over all, makes the result unknown.
 def reduce(shape: Shape, dim: ast.expr | None, keep: ast.expr | None) -> ShapedValue | None:
-    """Returns the axes that remain after a sum over some of them."""
     parts = dim.elts if isinstance(dim, ast.Tuple | ast.List) else [dim] if dim else []
     numbers = [number for part in parts if (number := read_number(part)) is not None and -len(shape) <= number < len(shape)]
     if not parts or len(numbers) < len(parts) or not (keep is None or isinstance(keep, ast.Constant)):
@@ -441,8 +436,8 @@ def reduce(shape: Shape, dim: ast.expr | None, keep: ast.expr | None) -> ShapedV
 
 
 # A slice with bounds has an unknown length. Anything but slices, numbers and new axes is not followed.
+# `x[:, None, 0]`, or `x[..., None]`.
 def slice_axes(shape: Shape, keys: Sequence[ast.expr]) -> ShapedValue | None:
-    """Returns the axes of `x[:, None, 0]`, or of `x[..., None]`."""
     axes, rest = list[str](), list(shape)
     for place, key in enumerate(keys):
         match key:
@@ -462,7 +457,6 @@ def slice_axes(shape: Shape, keys: Sequence[ast.expr]) -> ShapedValue | None:
 
 
 def read_number(node: ast.expr) -> int | None:
-    """Returns a literal whole number."""
     match node:
         case ast.Constant(value=int(number)) if not isinstance(number, bool):
             return number
@@ -490,8 +484,8 @@ def _is_number(node: ast.expr) -> bool:
     return False
 
 
+# The span ends with the first line. Python counts columns in bytes.
 def span_of(node: ast.expr, source: Source) -> Span:
-    """Returns the span of a node, to the end of its first line. Python counts columns in bytes."""
     lines = source.text.split("\n")
     before = sum(len(line) + 1 for line in lines[: node.lineno - 1])
     line = lines[node.lineno - 1].encode()

@@ -85,13 +85,13 @@ def style(name: str) -> MatrixStyle | None:
     return MatrixStyle(**row) if row is not None else None
 
 
+# `s003.Heads`.
 def attends(name: str) -> str:
-    """Returns the layer with the attention of a document: `s003.Heads`."""
     return str(_read_data()[name].get("attends", "s003.Heads"))
 
 
+# A row for each convention; the head and the meanings come first.
 def rosetta() -> Iterator[tuple[str, ...]]:
-    """Yields a row for each convention with its letters for ours. The head and the meanings come first."""
     letters = _read_data()["letters"]
     yield "", *letters
     yield "means", *letters.values()

@@ -62,8 +62,8 @@ class Manuscript:
 
     parts: tuple[Passage, ...]
 
+    # Across several passages, the span is the part in the first.
     def place(self, start: int, end: int) -> Span:
-        """Returns the span in the file of the characters `start … end`. Across several passages, the part in the first."""
         for part in self.parts:
             if start < len(part.text):
                 return part.span(start, min(end, len(part.text)))
@@ -85,8 +85,8 @@ class LanguageText:
     words: int
 
 
+# The text may be that of a note.
 def elaborate(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """Reads a text, or the text of a note, as `texts.elaborate` does."""
     try:
         note = read_program(source)
     except EinformerError as error:

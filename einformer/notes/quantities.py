@@ -74,9 +74,9 @@ class About:
     def text(self) -> str:
         return "" if self.what in _OF_CONFIGS else self.of.partition(".")[0]
 
+    # `MLP`, `block`, `outside`, or "" for the whole.
     @property
     def part(self) -> str:
-        """Returns `MLP`, `block`, `outside`, or an empty string for the whole."""
         return self.of.partition(".")[2]
 
 
@@ -86,14 +86,14 @@ def find_quantity(about: About) -> tuple[sympy.Expr, ...]:
     return tuple(formula / parse_ours(about.per) for formula in QUANTITIES[about.what](about))
 
 
+# Sizes that the text derives from others are replaced.
 def read_number(text: str, letters: Mapping[str, str], about: About | None = None) -> sympy.Expr:
-    """Reads a printed formula in our letters. Sizes that the text derives from others are replaced."""
     return Symbols(_find_root(about).legend if about and about.of else Legend({}, {})).value(read(text, letters))
 
 
+# Some optional weights are left out.
 @functools.cache
 def spec(text: str, without: tuple[str, ...] = ()) -> Spec:
-    """Returns a text that ships, or a document's, without some of its optional weights. Raises EinformerError."""
     written, tree, findings = elaborate(text)
     if without and not findings:
         names = (f"{layer.name}.{w.name}" for layer in written.layers for w in layer.weights if w.optional)
@@ -115,9 +115,9 @@ class _Root:
     def spec(self) -> Spec:
         return spec(self.text, self.without)
 
+    # Bound sizes stay letters, so any number will do.
     @property
     def legend(self) -> Legend:
-        """Returns the legend with independent sizes bound, to any number: they stay letters."""
         return Legend.of(self.spec, dict.fromkeys(self.free.split(), _ANY))
 
     def sizes(self, cached: str = "0", shards: tuple[tuple[str, str], ...] = ()) -> Symbols:
@@ -149,7 +149,6 @@ def _find_activations(
 
 @functools.cache
 def parse_ours(text: str) -> sympy.Expr:
-    """Parses a formula in our letters."""
     return read_number(text, conventions()["ours"])
 
 

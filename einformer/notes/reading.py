@@ -200,8 +200,8 @@ class _Formula:
         self.formula, self.text = formula, text
         self.source = Source(text.source.name, text.text)
 
+    # A row that only goes on with one before is joined to it; each is cut at commas and words.
     def statements(self) -> Iterator[Marks]:
-        """The rows of a formula, a row that only goes on with one before joined to it; each cut at commas and words."""
         rows = list[Marks]()
         for part in filter(_holds, _cut(list(marks(self.text.text)), _find_row)[0]):
             if rows and len(_cut(part, _find_relation)[0]) == 1:
@@ -211,8 +211,8 @@ class _Formula:
         for row in rows:
             yield from filter(_holds, _cut(row, functools.partial(_find_end, frozenset(_find_columns(row))))[0])
 
+    # The first side of a chain that is read stands beside each that follows.
     def pairs(self, chain: _Chain) -> Iterator[DocumentEquation]:
-        """Of a chain the first side that is read with each that follows."""
         chain = [(marks_of_side, sign) for marks_of_side, sign in chain if _holds(marks_of_side)]
         if not any(mark.text in ("_", "^") for marks_of_side, _ in chain for mark in marks_of_side):
             unread = [self.side(marks_of_side, NO_INDICES) for marks_of_side, _ in chain]
@@ -227,15 +227,14 @@ class _Formula:
             yield DocumentEquation(self.formula, before if respelled else left, side, sign not in ("=", "=="))
             left = side if left.tree is None or respelled else left
 
+    # Rows such as `x_i ≈ y_i` are counted, and not judged.
     def unequal(self, sign: Mark, left: Marks, right: Marks) -> Iterator[DocumentEquation]:
-        """Rows such as `x_i ≈ y_i`: they are counted, and not judged."""
         said = sign.text in _LIKE or (sign.kind == "command" and sign.command in _LIKE_COMMANDS)
         if said and _holds(left) and _holds(right) and any(mark.text == "_" for mark in (*left, *right)):
             unread = f"`{sign.text}` is not an equality"
             yield DocumentEquation(self.formula, self.side(left, unread), self.side(right, unread))
 
     def side(self, marks_of_side: Marks, unread: str = "") -> Side:
-        """The tree of a side, or why there is none."""
         text = self.text.cut(marks_of_side[0].start, marks_of_side[-1].end)
         if unread:
             return Side(self.text, text, None, unread)
@@ -287,16 +286,16 @@ class _Side(Formulas):
         self.end()
         return tree
 
+    # In print a sum takes the rest of its product, brackets or not.
     def call(self) -> Expression:
-        """In print a sum takes the rest of its product, brackets or not."""
         if self.peek().text != "sum":
             return super().call()
         name = self.next()
         indices = self.indices()
         return Apply(name.text, indices, (self.rest(name, indices),), span=self.since(name))
 
+    # An operator of the author may take all that follows, as a sum does.
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
-        """The argument of an operator without brackets; one of the author's may take all that follows, as a sum does."""
         return super().rest(name._replace(text="sum") if name.text.endswith(OF_AUTHOR) else name, indices)
 
 
@@ -306,8 +305,8 @@ def _reason_of(error: EinformerError) -> str:
     return reasons.get(finding.code, f"not of the grammar: {finding.message}")
 
 
+# `x_s = x_{(cl)}`, `x^k_{ij} = x^k_{ii}`, `x_{ij} = x` are one tensor in another form.
 def is_respelled(one: Expression | None, other: Expression | None) -> bool:
-    """Returns whether two sides are one tensor in another form: `x_s = x_{(cl)}`, `x^k_{ij} = x^k_{ii}`, `x_{ij} = x`."""
     bases = [e.base if isinstance(e, Power) else e for e in (one, other)]
     written = (e.letter if isinstance(e, Index) else e.name if isinstance(e, Tensor | Name) else "" for e in bases)
     names = {name.rstrip("0123456789") for name in written}  # `x_t = x_0`

@@ -49,9 +49,9 @@ class Reference:
     errata: str = ""
     computed: Mapping[str, Any] = field(default_factory=dict)
 
+    # A line with this right side, a line in other words, numbers, a test, or nothing.
     @property
     def status(self) -> Status:
-        """Returns the status: a line with this right side, a line in other words, numbers, a test, or nothing."""
         if self.layer:
             return "a line" if _right_side(self.says) == _right_side(self.line) else "in other words"
         if self.computed:
@@ -94,7 +94,6 @@ Line = Axis | Scalar | Equation
 
 @functools.cache
 def references(document: str) -> tuple[Reference, ...]:
-    """Returns the equations of one of `documents`, in order."""
     return tuple(Reference(document, **{"line": row["says"]} | row) for row in _read_data(document)["equations"])
 
 
@@ -109,8 +108,8 @@ def _read_data(document: str) -> dict[str, Any]:
     return tomllib.loads((_REFERENCES / f"{document.lower()}.toml").read_text(encoding="utf-8"))
 
 
+# The legend of a text is its lines where it has no layer.
 def lines(reference: Reference) -> Iterator[Line]:
-    """Yields the lines of its layer, or the legend of a text as a whole."""
     name, _, layer = reference.layer.partition(".")
     spec, _, _ = elaborate(name)
     if layer:
@@ -121,7 +120,6 @@ def lines(reference: Reference) -> Iterator[Line]:
 
 
 def strip_remark(line: Line) -> str:
-    """Returns a line of a text, without the remark beside it."""
     return alone(line) if isinstance(line, Equation) else show(line)
 
 
@@ -146,8 +144,8 @@ class ReferenceRow:
     def data(self) -> dict[str, str]:
         return asdict(self)
 
+    # `a line: minimal.ein:19 → minimal.py:79 Attention`; a `test` follows the places.
     def shown(self, test: str = "") -> str:
-        """Prints the row in a line: `a line: minimal.ein:19 → minimal.py:79 Attention`. A `test` follows the places."""
         places = " → ".join(filter(None, (self.line, self.source)))
         details = "; ".join(filter(None, (places, test, self.claim, self.found)))
         return f"{self.status}: {details}" if details else self.status
@@ -155,7 +153,6 @@ class ReferenceRow:
 
 @functools.cache
 def rows(document: str) -> tuple[ReferenceRow, ...]:
-    """Returns the equations of a document and its claims, with their verdicts, ordered by numbered sections."""
     return tuple(sorted((*_list_equations(document), *_list_formulas(document)), key=lambda row: _read_numbers(row.place)))
 
 
@@ -199,8 +196,8 @@ def _make_row(document: str, verdict: claims.Verdict) -> ReferenceRow:
     return ReferenceRow(document, claim.place, f"{claim.says}: {claim.printed}", status, claim=claim.id, found=result)
 
 
+# `43 equations and formulas: 14 a line, 7 in other words`.
 def summary(rows: Iterable[ReferenceRow]) -> str:
-    """Counts the verdicts: `43 equations and formulas: 14 a line, 7 in other words`."""
     from einformer.notes import claims
 
     counts = Counter(row.status for row in rows)

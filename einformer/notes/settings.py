@@ -88,5 +88,4 @@ def find_ignored(source: Source) -> dict[int, frozenset[str] | None]:
 
 
 def is_silenced(code: str, places: Iterable[int], lines: Mapping[int, frozenset[str] | None]) -> bool:
-    """Returns whether a comment on one of these lines silences a code."""
     return any(place in lines and (lines[place] is None or code in (lines[place] or ())) for place in places)

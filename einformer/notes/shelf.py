@@ -23,7 +23,6 @@ def documents() -> tuple[str, ...]:
 
 
 def source(text: str) -> Source:
-    """Returns a text that ships, or a document's."""
     return texts.text(text) if text in texts.shipped() else Source(f"{text}.ein", (_TEXTS / f"{text}.ein").read_text("utf-8"))
 
 
@@ -36,7 +35,7 @@ def read(target: str | pathlib.Path) -> Source:
     return source(str(target)) if str(target) in documents() else texts.read(target)
 
 
+# Each text is read once.
 @functools.cache
 def elaborate(text: str) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """Parses and checks a text: as written, elaborated, and its errors. Each text is read once."""
     return texts.elaborate(source(text))

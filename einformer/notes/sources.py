@@ -34,8 +34,8 @@ class Publication:
     def brief(self) -> str:
         return f"{self.author} {self.year}" if self.year else self.author
 
+    # `Ba et al. 2016, Layer Normalization, arXiv 1607.06450`.
     def __str__(self) -> str:
-        """`Ba et al. 2016, Layer Normalization, arXiv 1607.06450`."""
         return ", ".join(filter(None, (self.brief, self.title, f"arXiv {self.arxiv}" if self.arxiv else self.link)))
 
 

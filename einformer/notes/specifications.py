@@ -13,14 +13,13 @@ _LEGEND = re.compile(r"\\textbf\s*\{\s*axes\s*\}")
 _ARROW = re.compile(r"\\textbf\s*\{\s*(?:layer|model)\s*\}[^\n]*?(?:\\rightarrow|\\to\b|->)")  # a page in matrices has none
 
 
+# A specification has a legend of its own, and says of a layer which axes its result has.
 def is_specification(formula: Formula) -> bool:
-    """Returns whether the formula has a legend of its own, and says of a layer which axes its result has."""
     text = formula.latex.text
     return formula.display and _LEGEND.search(text) is not None and _ARROW.search(text) is not None
 
 
 def check_specification(formula: Formula) -> Iterator[Finding]:
-    """Yields the errors of the checker, at their places in the file."""
     from einformer.architectures.texts import elaborate  # the whole checker, for the few notes that hold such a text
 
     latex = formula.latex

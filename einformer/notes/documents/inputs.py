@@ -18,8 +18,8 @@ _NAMED = re.compile(r"(?<!%)\\(?:input|include|subfile|usepackage|RequirePackage
 _MOST, _LARGEST = 100, 1_000_000  # files of one document, bytes of one of them
 
 
+# Files that input each other share macros.
 def find_macros(name: str) -> dict[str, Macro]:
-    """Returns the macros of the other files that belong to a file of this name."""
     path = pathlib.Path(os.path.realpath(name))
     if path.suffix != ".tex" or not os.path.isfile(path):
         return {}
@@ -41,8 +41,8 @@ def _find_parents(folder: pathlib.Path, changed: int) -> Mapping[pathlib.Path, l
     return parents
 
 
+# Between two runs files may have changed which files they input.
 def forget_inputs() -> None:
-    """Forgets which files input which: between two runs they may have changed."""
     _find_parents.cache_clear()
 
 

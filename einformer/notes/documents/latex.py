@@ -71,17 +71,16 @@ _LONGEST = 20_000  # characters of a formula: a dollar that is never closed is n
 
 
 def read_latex(source: Source) -> Document:
-    """Returns the sections of a LaTeX file."""
     return read_document(source, _LATEX)
 
 
+# A plain text with dollars is read as Markdown.
 def read_markdown(source: Source) -> Document:
-    """Returns the sections of a Markdown file, or of a plain text with dollars."""
     return read_document(source, _MARKDOWN)
 
 
+# The last group of a match names its kind: a formula, skipped text, a macro or a title.
 def read_document(source: Source, pattern: re.Pattern[str]) -> Document:
-    """Returns the sections of a file. The last group of a match names its kind: a formula, skipped text, a macro or a title."""
     macros: dict[str, Macro] = {}
     return Document(tuple(group_sections(_split(source, pattern, macros))), macros)
 

@@ -13,7 +13,6 @@ _PLACE = re.compile(r"#([1-9])")
 
 
 def expand_macros(text: Passage, macros: Mapping[str, Macro]) -> Passage:
-    """Expands every macro in a text."""
     return _Expander(macros).expand(text, 0) if macros else text
 
 
@@ -22,8 +21,8 @@ class _Expander:
     def __init__(self, macros: Mapping[str, Macro]) -> None:
         self.macros, self.left = macros, _LONGEST
 
+    # The text stands `depth` macros down.
     def expand(self, text: Passage, depth: int) -> Passage:
-        """Expands a text that stands `depth` macros down."""
         marks_of_text, parts = list(marks(text.text)), list[Passage]()
         position = number = 0
         while number < len(marks_of_text) and depth < _DEEPEST and self.left > 0:
@@ -63,8 +62,8 @@ def _read_arguments(text: Passage, marks_of_text: list[Mark], number: int, count
     return arguments, min(number, len(marks_of_text))
 
 
+# A mark that does not open a brace closes itself.
 def find_closing(marks_of_text: list[Mark], at: int) -> int:
-    """Returns the number of the mark that closes the brace at a mark, or the mark itself if it does not open a brace."""
     depth = 0
     for number in range(at, len(marks_of_text)):
         depth += {"{": 1, "}": -1}.get(marks_of_text[number].text, 0)

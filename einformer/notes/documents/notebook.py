@@ -26,8 +26,8 @@ def _split(source: Source, macros: dict[str, Macro]) -> Iterator[Piece]:
             yield from section.pieces
 
 
+# A cell is named by its number in the notebook.
 def cells(source: Source, kind: str) -> Iterator[Source]:
-    """Yields the cells of a kind, named by their number in the notebook."""
     try:
         entries = json.loads(source.text)["cells"]
         for number, cell in enumerate(entries, 1):

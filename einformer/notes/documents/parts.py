@@ -24,14 +24,14 @@ class Cursor:
     def skip_spaces(self) -> None:
         self.at = self.skip(self.at)
 
+    # Returns the first mark from `at` that is not a space.
     def skip(self, position: int) -> int:
-        """Returns the first mark from `at` that is not a space."""
         while position < len(self.marks) and self.marks[position].kind in ("space", "newline"):
             position += 1
         return position
 
+    # The argument has no braces.
     def read_argument(self) -> Passage:
-        """Reads the next argument, without its braces."""
         self.skip_spaces()
         if self.at >= len(self.marks):
             return Passage(self.text.source, "", ())
@@ -50,8 +50,8 @@ class Cursor:
         if end < len(self.marks) and len(inside) > 1 and inside[0].kind == "letter" and inside[1].text in ("_", "^", "'"):
             del self.marks[end], self.marks[start]
 
+    # The sign may stand after spaces. There may be none: "".
     def script(self) -> str:
-        """Reads the sign of a script that follows, past spaces, or returns an empty string."""
         position = self.skip(self.at)
         sign = self.marks[position].text if position < len(self.marks) else ""
         sign = "'" if sign in ("′", "’") else sign
@@ -65,11 +65,10 @@ class Cursor:
         return position < len(self.marks) and self.marks[position].text == sign
 
     def accepts(self, sign: str) -> bool:
-        """Reads the sign of the next script if it is this one. Returns whether it is."""
         return self.follows(sign) and bool(self.script())
 
+    # A bracket may stand after spaces and commands of size. Returns -1 if there is none.
     def opens(self) -> int:
-        """Returns the next mark if it is a bracket, past spaces and commands of size, or -1."""
         position = self.at
         while position < len(self.marks) and (self.marks[position].is_space or self.marks[position].command == "left"):
             position += 1
@@ -94,15 +93,15 @@ class Cursor:
     def between(self, start: int, end: int) -> Passage:
         return self.text.cut(self.marks[start].end, self.marks[self.find_right(end)].start)
 
+    # A `\right` before a bracket belongs to it.
     def find_right(self, at: int) -> int:
-        r"""Returns the `\right` before a bracket, or the bracket."""
         before = at - 1
         while before > 0 and self.marks[before].is_space:
             before -= 1
         return before if self.marks[before].command in ("right", "middle") else at
 
+    # Arguments are parted by `,`, and by the bars of `p(x | y)`.
     def split_arguments(self, start: int, end: int) -> Iterator[Passage]:
-        """Splits the text between two brackets at `,` and at the bars of `p(x | y)`."""
         first, depth = start, 0
         for position in range(start + 1, end):
             depth += _DEEPER.get(self.marks[position].text, 0)
@@ -111,8 +110,8 @@ class Cursor:
                 first = position
         yield self.between(first, end)
 
+    # The last row of cases has its condition after the last `&`.
     def last_condition(self) -> dict[int, int]:
-        """Returns the mark of the last `&` of the cases that begin here, and the mark of their end."""
         depth, sign = 0, -1
         for position in range(self.at, len(self.marks)):
             mark = self.marks[position]

@@ -28,11 +28,10 @@ class Passage:
         return Passage(self.source, self.text[start:end], self.places[start:end])
 
     def put(self, text: str, start: int) -> Passage:
-        """Returns another text, placed where the character `start` stands."""
         return Passage(self.source, text, (self.places[start],) * len(text))
 
+    # A number stands for a group, a string for itself, placed where the match begins.
     def sub(self, pattern: re.Pattern[str], *parts: int | str) -> Passage:
-        """Replaces each match. A number stands for a group, a string for itself, placed where the match begins."""
         parts_of_text, position = list[Passage](), 0
         for match in pattern.finditer(self.text):
             parts_of_text.append(self.cut(position, match.start()))
@@ -41,13 +40,11 @@ class Passage:
         return join(self.source, [*parts_of_text, self.cut(position, len(self.text))]) if parts_of_text else self
 
     def span(self, start: int = 0, end: int | None = None) -> Span:
-        """Returns the span in the file of the characters `start … end`."""
         part = self.places[start : len(self.text) if end is None else max(end, start + 1)] or self.places[-1:]
         return Span(self.source, min(part), max(part) + 1) if part else Span(self.source, 0, 1)
 
 
 def join(source: Source, parts: Iterable[Passage]) -> Passage:
-    """Joins passages one after the other."""
     whole = tuple(parts)
     return Passage(source, "".join(part.text for part in whole), tuple(place for part in whole for place in part.places))
 
@@ -58,8 +55,8 @@ class Ends:
     def __init__(self, text: str) -> None:
         self.text, self.missing = text, set[str]()
 
+    # Returns the span of the group `end` of the first match, or None if another alternative matches first.
     def find(self, pattern: str, start: int) -> tuple[int, int] | None:
-        """Returns the span of the group `end` of the first match, or None if another alternative matches first."""
         match = None if pattern in self.missing else re.compile(pattern, re.MULTILINE).search(self.text, start)
         if match is None:
             self.missing.add(pattern)
@@ -80,19 +77,19 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BLANKS = re.compile(r"([ \t]{4})[ \t]++|(\\q?quad\b\s*+)(?:\\q?quad\b\s*+)++")
 
 
+# Patterns that leave out blanks would try each way to share a run of them.
 def shorten_blanks(text: Passage) -> Passage:
-    """Shortens runs of blanks, at which patterns that leave out blanks would try each way to share them."""
     return text.sub(_BLANKS, 1, 2)
 
 
+# The spans do not overlap and stand in the order of the text.
 def is_inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
-    """Returns whether a place lies in one of some spans, which do not overlap and stand in the order of the text."""
     number = bisect.bisect_left(spans, (position, 0)) - 1
     return number >= 0 and position < spans[number][1]
 
 
+# Readers recurse once for each bracket.
 def is_too_deep(text: str) -> bool:
-    """Returns whether brackets nest deeper than readers go, which recurse once for each."""
     depth = 0
     for character in text:
         depth += (character in "({[") - (character in ")}]")
@@ -146,9 +143,9 @@ class Section:
     def formulas(self) -> tuple[Formula, ...]:
         return tuple(piece for piece in self.pieces if isinstance(piece, Formula))
 
+    # In any format the formulas are LaTeX between dollars, and blanks are short.
     @cached_property
     def prose(self) -> Passage | None:
-        """Returns its text in any format, with the formulas in LaTeX between dollars and short blanks, or None without text."""
         parts = list[Passage]()
         for piece in self.pieces:
             dollar = piece.latex.put("$", 0) if isinstance(piece, Formula) and piece.latex.text else None
@@ -170,8 +167,8 @@ class Document:
     macros: Mapping[str, Macro] = field(default_factory=dict)
 
 
+# A section goes from one heading to the next.
 def group_sections(pieces: Iterable[Piece]) -> Iterator[Section]:
-    """Groups the pieces from one heading to the next."""
     title, held = "", list[Words | Formula]()
     for piece in pieces:
         if isinstance(piece, Heading):

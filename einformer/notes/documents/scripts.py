@@ -50,8 +50,8 @@ class ScriptReader(Cursor):
                 self.sort_script(sign, self.read_argument(), scripts)
         return scripts
 
+    # A script is a prime, a label, a slot or a power.
     def sort_script(self, sign: str, part: Passage, scripts: Scripts) -> None:
-        """Adds a script as a prime, a label, a slot or a power."""
         text = PRIME.sub("'", part.text).strip()
         if _PRIMES.fullmatch(part.text):
             scripts.primes += "'" * (part.text.count("\\prime") + part.text.count("'"))
@@ -71,8 +71,8 @@ class ScriptReader(Cursor):
         else:
             scripts.above.append(part)
 
+    # After the empty group of `T^i{}_j{}^k` upper scripts are slots too, in the order of the text.
     def staggers(self, scripts: Scripts) -> bool:
-        """Reads the empty group of `T^i{}_j{}^k`. After it, upper scripts are slots too, in the order of the text."""
         position = self.skip(self.at)
         texts = [mark.text for mark in self.marks[position : position + 3]]
         if texts[:2] != ["{", "}"] or texts[2:] not in (["^"], ["_"]):
@@ -81,8 +81,8 @@ class ScriptReader(Cursor):
         scripts.below, scripts.above = [*scripts.above, *scripts.below], []
         return True
 
+    # A label at the beginning of a subscript, `W_{Q, ij}`, belongs to the name.
     def remove_label(self, part: Passage, scripts: Scripts) -> Passage:
-        """Removes a label at the beginning of a subscript, `W_{Q, ij}`, and adds it to the name."""
         first = _LABELLED.match(part.text)
         label = self.find_label(first[1]) if first else ""
         if not (first and label) or label[0].isdigit() or first[1].lstrip("\\") in LETTERS:
@@ -90,8 +90,8 @@ class ScriptReader(Cursor):
         scripts.tag += label
         return part.cut(first.end(), len(part.text))
 
+    # A label is a word, capitals, Greek or a number.
     def find_label(self, text: str) -> str:
-        """Returns the label in a subscript: a word, capitals, Greek or a number. Else an empty string."""
         word = _WORD.fullmatch(text)
         if word and text[0] in "\\{":
             return "".join(filter(str.isalnum, word[1]))
@@ -99,10 +99,9 @@ class ScriptReader(Cursor):
             return "".join(filter(str.isalnum, text[old.end() :]))
         return "".join(filter(str.isalnum, text)) if _LABEL.fullmatch(text) else ""
 
+    # A superscript is part of the name if it is capitals, words, stars, `(l)`. A number or a transposition is one if a
+    # subscript follows.
     def is_tag(self, text: str, below: bool) -> bool:
-        """Returns whether a superscript is part of the name: capitals, words, stars, `(l)`. A number or a transposition is
-        one if a subscript follows.
-        """
         if TRANSPOSED.fullmatch(text):
             return not below and self.follows("_")
         if text in ("0", "1") or _OLD.match(text):  # nobody writes these powers
@@ -111,8 +110,8 @@ class ScriptReader(Cursor):
             text.isdigit() and (below or not self.follows("_"))
         )
 
+    # `\mathbf{x}_i` has slots. Without slots a bold letter is a vector or a matrix.
     def has_slots(self) -> bool:
-        r"""Returns whether a name has slots: `\mathbf{x}_i`. Without slots a bold letter is a vector or a matrix."""
         start, below = self.at, ""
         self.read_argument()
         while sign := self.script():

@@ -90,7 +90,6 @@ class _Speller(ScriptReader):
             self.sign(mark)
 
     def sign(self, mark: Mark) -> None:
-        """Reads a mark that is neither a letter nor a command."""
         if mark.text == "{" and "\\over" in self.text.text and (bar := self.find_bar()):
             end = find_closing(self.marks, self.at - 1)
             over, under = self.between(self.at - 1, bar), self.between(bar, end)
@@ -107,8 +106,8 @@ class _Speller(ScriptReader):
             self.last |= self.last_condition() if mark.kind == "begin" and mark.command in CASES else {}
             self.as_it_is(mark)
 
+    # Returns the `\over` of `{a \over b}`, after its brace, or 0.
     def find_bar(self) -> int:
-        r"""Returns the `\over` of `{a \over b}`, after its brace, or 0."""
         depth = 0
         for number in range(self.at, find_closing(self.marks, self.at - 1)):
             depth += {"{": 1, "}": -1}.get(self.marks[number].text, 0)
@@ -116,8 +115,8 @@ class _Speller(ScriptReader):
                 return number
         return 0
 
+    # The language has the mark too, or it is not read. A space after `&` is dropped.
     def as_it_is(self, mark: Mark) -> None:
-        """Copies a mark that the language has too, or that is not read. A space after `&` is dropped."""
         if not (self.cases and mark.is_space and self.made and self.made[-1].text == "&"):
             self.made.append(self.text.cut(mark.start, mark.end))
 
@@ -136,17 +135,17 @@ class _Speller(ScriptReader):
     def before(self) -> str:
         return next((part.text.strip() for part in reversed(self.made) if part.text.strip()), "")
 
+    # A sum continues without being written out: `a + b + …`.
     def goes_on(self) -> bool:
-        """Returns whether a sum continues without being written out: `a + b + …`."""
         return self.before() in ("+", "-")
 
+    # Where a factor may begin, a bar opens and dots stand for terms.
     def begins(self) -> bool:
-        """Returns whether a factor may begin here, so that a bar opens and dots stand for terms."""
         before = self.before()
         return not before or before[-1] in "+-=(,&{<>/\\" or before in _TAKING or before.startswith("\\begin")
 
+    # The last row of cases holds where no other does.
     def otherwise(self, mark: Mark) -> None:
-        """Writes the last row of cases, which holds where no other does."""
         end = self.marks[self.last[self.at - 1]].start
         self.depends(self.text.cut(mark.end, end), mark, self.text.text[: mark.start])
         self.put("& \\text{otherwise}", mark)
@@ -154,8 +153,8 @@ class _Speller(ScriptReader):
 
     # ---------------------------------------------------------------------------------------------------- commands
 
+    # `\ell` is another name than `l`.
     def letter(self, mark: Mark) -> None:
-        r"""Writes a letter, `\beta`. `\ell` is another name than `l`."""
         self.name(LETTERS.get(mark.command, "l"), mark, "ell" if mark.command == "ell" else "")
 
     def respell(self, mark: Mark) -> None:
@@ -164,20 +163,20 @@ class _Speller(ScriptReader):
     def respell_operator(self, mark: Mark) -> None:
         self.operator(OPERATORS[mark.command], mark)
 
+    # `\label{…}` is not part of the formula.
     def drop(self, mark: Mark) -> None:
-        r"""Drops `\label{…}`, which is not part of the formula."""
         self.read_argument()
 
     def bold(self, mark: Mark) -> None:
         self.unbrace()
         self.read_accent(mark) if self.has_slots() else self.as_it_is(mark)
 
+    # `a_{id} \cdot_d b_{jd}` names the index that both factors have.
     def times(self, mark: Mark) -> None:
-        r"""Reads `a_{id} \cdot_d b_{jd}`, which names the index that both factors have."""
         self.depends(self.read_argument(), mark) if self.accepts("_") else self.as_it_is(mark)
 
+    # Dots in a sum stand for terms, in a product for factors with unknown indices.
     def dots(self, mark: Mark) -> None:
-        """Reads dots: in a sum they stand for terms, in a product for factors with unknown indices."""
         if self.goes_on():
             self.put("\\mathrm{dots}", mark)
         elif self.begins():
@@ -185,8 +184,8 @@ class _Speller(ScriptReader):
         else:
             self.put(f"\\mathrm{{dots{OF_AUTHOR}}}(0)", mark)
 
+    # `\partial_i` is a factor with that index, and `\partial y / \partial x` a fraction.
     def derivative(self, mark: Mark) -> None:
-        r"""Reads `\partial_i` as a factor with that index, and `\partial y / \partial x` as a fraction."""
         if mark.command == "partial" and (sides := self.read_quotient()):
             return self.write_fraction(*sides, mark)
         scripts = self.read_scripts(Scripts())
@@ -197,8 +196,8 @@ class _Speller(ScriptReader):
         scripted = [f"\\mathrm{{{mark.command}}}{sign}{{{letter}}}" for sign, letter in plain]
         return self.put(" ".join(scripted) or f"\\mathrm{{{mark.command}}}", mark)
 
+    # The two sides of `\partial y_i / \partial x_j` stand after its first sign.
     def read_quotient(self) -> tuple[Passage, Passage] | None:
-        r"""Reads the two sides of `\partial y_i / \partial x_j`, after its first sign."""
         start = self.at
         over = self.read_operand()
         if self.follows("/"):
@@ -211,8 +210,8 @@ class _Speller(ScriptReader):
         self.at = start
         return None
 
+    # A derivative is of a name or a bracket: `^2 y_i`, `\log p_i`, `(a b)`, or of nothing.
     def read_operand(self) -> Passage:
-        r"""Reads the name or the bracket that a derivative is of: `^2 y_i`, `\log p_i`, `(a b)`, or nothing."""
         if self.accepts("^"):
             self.read_argument()
         self.skip_spaces()
@@ -231,10 +230,8 @@ class _Speller(ScriptReader):
 
     # ------------------------------------------------------------------------------------------------------ names
 
+    # `\hat{x}_i` is the name `xhat` with a subscript, `\mathcal{S}` another name than `S`, `\mathbb{E}` a mean.
     def read_accent(self, mark: Mark) -> None:
-        r"""Reads `\hat{x}_i` as the name `xhat` with a subscript, `\mathcal{S}` as another name than `S`, `\mathbb{E}` as a
-        mean.
-        """
         if mark.command in ("bar", "overline") and _INDEXED.match(self.text.text, mark.end):
             return self.put("\\overline", mark)  # `\\bar{x_i}` is a name with a bar, or a mean over `i`
         self.unbrace()
@@ -251,8 +248,8 @@ class _Speller(ScriptReader):
         else:
             self.made.append(self.text.cut(mark.start, self.marks[self.at - 1].end))
 
+    # `\mathbb{E}_t x_t` is a factor: the scripts say of what is known, or of what the mean is.
     def expectation(self, mark: Mark) -> None:
-        r"""Reads `\mathbb{E}_t x_t` as a factor: the scripts say of what is known, or of what the mean is."""
         start = self.at
         self.read_scripts(Scripts())
         if self.fence():
@@ -261,8 +258,8 @@ class _Speller(ScriptReader):
         else:
             self.put("\\mathrm{mathbbE}", mark)
 
+    # A name has scripts, and a function of the author arguments.
     def name(self, name: str, mark: Mark, tag: str = "") -> None:
-        """Reads a name with its scripts, and the arguments of a function of the author."""
         scripts = self.read_scripts(Scripts(tag))
         plain = len(scripts.above) == 1 and _ONE.fullmatch(scripts.above[0].text.strip())  # `v_i e^i`, a vector of a basis
         if name == "e" and scripts.above and not (scripts.below or scripts.tag or plain):
@@ -313,17 +310,15 @@ class _Speller(ScriptReader):
         part = rewrite_slots(part)
         return self.inner(part) if ("_" in part.text or "\\" in part.text) and not ELLIPSIS.search(part.text) else part
 
+    # The letters of a part become numbers: the text does not say how they are used.
     def depends(self, part: Passage, mark: Mark, known: str = "") -> None:
-        """Writes the letters of a part as numbers: the text does not say how they are used."""
         numbers = dict.fromkeys(letter for letter in find_letters(part.text) if letter not in find_letters(known))
         self.put(f" {' '.join(numbers)} ", mark)
 
     # ------------------------------------------------------------------------------------------------------ words
 
+    # `\text{ReLU}` is an operator, `\mathrm{d}` a letter; others are names unless they are part of the text.
     def word(self, mark: Mark) -> None:
-        r"""Reads a word. `\text{ReLU}` is an operator, `\mathrm{d}` a letter, others are names unless they are part of the
-        text.
-        """
         word = self.read_argument().text.strip()
         if word in OPERATORS:
             self.operator(OPERATORS[word], mark)
@@ -334,8 +329,8 @@ class _Speller(ScriptReader):
         else:
             self.unread("if" if self.cases and word in ("for", "when") else word, mark)
 
+    # A word with slots is a tensor, else a function of the brackets or the factor that follow.
     def read_word(self, word: str, mark: Mark) -> None:
-        """Reads a word as a tensor if it has slots, else as a function of the brackets or factor that follow."""
         name, start, scripts = "".join(filter(str.isalnum, word)), self.at, self.read_scripts(Scripts())
         below = join(self.text.source, scripts.below)
         slots, upright = len(find_letters(below.text)), mark.command not in TEXTS
@@ -356,8 +351,8 @@ class _Speller(ScriptReader):
 
     # --------------------------------------------------------------------------------------- functions and brackets
 
+    # `f(x, y)`, `\mathrm{loss}(x)`, `R(s)_{ij}` are functions of the author.
     def arguments(self, is_word: bool, below: bool) -> list[Passage]:
-        r"""Reads the arguments of a function of the author: `f(x, y)`, `\mathrm{loss}(x)`, `R(s)_{ij}`."""
         start, fence = self.at, self.fence()
         if fence is None:
             return []
@@ -368,13 +363,13 @@ class _Speller(ScriptReader):
         self.at = start
         return []
 
+    # `E[x_i x_j]` and `\mathbb{E}(…)` have the indices of their argument. `E(x)` may be an energy.
     def averages(self, mark: Mark) -> bool:
-        r"""Reads `E[x_i x_j]` and `\mathbb{E}(…)`: a mean has the indices of its argument. `E(x)` may be an energy."""
         fence = self.fence()
         return fence is not None and (mark.command == "mathbb" or self.marks[fence[0]].text == "[")
 
+    # Some brackets do more than group: `(A B)_{ij}`, `\langle x_i \rangle`, `|x_i|`, `\| x_{ij} \|`.
     def read_brackets(self, mark: Mark) -> bool:
-        r"""Reads brackets that do more than group: `(A B)_{ij}`, `\langle x_i \rangle`, `|x_i|`, `\| x_{ij} \|`."""
         opened, closed = self.at - 1, self.find_closing(self.at - 1)
         if mark.text in ("|", "\\vert") and self.follows("_"):
             return self.read_restriction()
@@ -393,16 +388,16 @@ class _Speller(ScriptReader):
             self.write_fenced(_FENCED.get(mark.text, f"\\mathrm{{norm{OF_AUTHOR}}}("), parts, mark)
         return True
 
+    # The condition of `x_{ij}|_{i > j}` does not change the indices.
     def read_restriction(self) -> bool:
-        """Reads `x_{ij}|_{i > j}`: a condition does not change the indices."""
         start = self.at
         if self.script() and "=" not in (text := self.read_argument().text) and _CONDITION.search(text):
             return True
         self.at = start
         return False
 
+    # `(A^\top)_{ij}` is a tensor whose name is the text in the brackets.
     def element(self, opened: int, closed: int, mark: Mark) -> bool:
-        r"""Reads `(A^\top)_{ij}` as an element: a tensor whose name is the text in the brackets."""
         inside, self.at = self.between(opened, closed), closed + 1
         scripts = self.read_scripts(Scripts())
         if scripts.below and _ALONE.fullmatch(inside.text):
@@ -426,10 +421,8 @@ class _Speller(ScriptReader):
                 sign, self.subscript(self.read_argument()) if sign == "_" else self.inner(self.read_argument()), mark
             )
 
+    # `\sum_{j=1}^{N}` is `\sum_{j}`, after the letters of its bounds as numbers, since it depends on them.
     def read_bounds(self, mark: Mark) -> None:
-        r"""Reads `\sum_{j=1}^{N}` as `\sum_{j}`. The letters of its bounds stand before it as numbers, since it depends on
-        them.
-        """
         below = above = None
         while self.at < len(self.marks) and self.marks[self.at].command in ("limits", "nolimits"):
             self.at += 1
@@ -452,8 +445,8 @@ class _Speller(ScriptReader):
         ours, others = set(find_letters(summed.text)), set(find_letters(ends[0].text))
         return self.put(TIED, mark) if ours & others and len(others - ours) > 1 else None
 
+    # `\frac{\partial y_i}{\partial x_j}` has the indices of the fraction without its signs.
     def fraction(self, mark: Mark) -> None:
-        r"""Reads `\frac{\partial y_i}{\partial x_j}` as a fraction without its signs, which has the same indices."""
         self.divide(self.read_argument(), self.read_argument(), mark)
 
     def divide(self, over: Passage, under: Passage, mark: Mark) -> None:

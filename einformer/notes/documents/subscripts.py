@@ -32,8 +32,8 @@ _PRINTED = {
 }
 
 
+# Each index becomes one letter.
 def replace_marks(subscript: Passage) -> Passage:
-    """Returns a subscript with one letter for each of its indices."""
     parts, position = list[Passage](), 0
     for match in _DECORATED.finditer(subscript.text):
         mark = _ACCENTS.get(match["accent"], match["accent"]) or match["label"]
@@ -44,18 +44,17 @@ def replace_marks(subscript: Passage) -> Passage:
 
 
 def strip_mark(letter: str) -> str:
-    """Returns the letter without its mark."""
     return _LETTERS.get(letter, letter)
 
 
+# These axes have a letter that also stands among them with a mark.
 def find_ambiguous(axes: set[str]) -> set[str]:
-    """Returns the axes whose letter also stands among them with a mark."""
     forms = Counter(map(strip_mark, axes))
     return {axis for axis in axes if forms[strip_mark(axis)] > 1}
 
 
+# Our letters become the indices as their author wrote them.
 def restore_marks(text: str) -> str:
-    """Replaces our letters by the indices as their author wrote them."""
     return text.translate(_PRINTED)
 
 
@@ -70,8 +69,8 @@ _LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
 _APART = re.compile(r"'|\s")
 
 
+# `bs+1` is `b(s+1)`, `a \ldots c` is `ac`, `-1, d` is `(-1)d`, `\pi(h)` is `\pi_h`, `\{ij\}` is `ij`.
 def rewrite_slots(part: Passage) -> Passage:
-    r"""Rewrites `bs+1` as `b(s+1)`, `a \ldots c` as `ac`, `-1, d` as `(-1)d`, `\pi(h)` as `\pi_h`, `\{ij\}` as `ij`."""
     part = replace_marks(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
     part = part.sub(_MAPPED, 1, "_{", 2, "}")
     runs = [run for run in (_APART.sub("", piece) for piece in _COMMA.split(part.text)) if run.isalpha()]

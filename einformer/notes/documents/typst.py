@@ -35,7 +35,6 @@ _ALGORITHM = re.compile(r"pseudocode[\w-]*+\(")
 
 
 def read_typst(source: Source) -> Document:
-    """Returns the sections of a Typst file."""
     operators = {match[1]: match[2] or match[3] for match in _OPERATOR.finditer(source.text)}
     return Document(tuple(group_sections(_split(source, operators))))
 
@@ -88,7 +87,6 @@ class Let:
 
 
 def find_lets(text: str) -> dict[str, Let]:
-    """Returns the bindings of a file by name."""
     return {match[1]: Let(_split_list(match[2]), match[3].strip()) for match in _LET.finditer(text)}
 
 
@@ -96,8 +94,8 @@ def _split_list(written: str | None) -> tuple[str, ...] | None:
     return None if written is None else tuple(part.strip() for part in written.split(",") if part.strip())
 
 
+# A body has the place of its name, and may hold names itself.
 def expand_lets(formula: Passage, bindings: Mapping[str, Let]) -> Passage:
-    """Replaces names by their bodies, and the names in those. A body has the place of its name."""
     for _ in range(_DEPTH if bindings else 0):
         expanded_once = _expand_once(formula, bindings)
         if expanded_once.text == formula.text or len(expanded_once.text) > _LONGEST:

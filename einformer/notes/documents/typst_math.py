@@ -53,8 +53,8 @@ class _Token(NamedTuple):
     start: int
 
 
+# `operators` holds words that the file names.
 def rewrite_typst(formula: Passage, operators: Mapping[str, str]) -> Passage:
-    """Rewrites a formula of Typst in LaTeX. `operators` holds words that the file names."""
     return _Writer(formula, operators).sequence(frozenset())
 
 
@@ -95,8 +95,8 @@ class _Writer:
             parts.append(self.put(token.text, token) if token.text == "'" else self.brace(token.text, self.plain(), token))
         return join(self.text.source, parts)
 
+    # The sign may stand after spaces.
     def script(self) -> _Token | None:
-        """Reads the sign of a script that follows, past spaces."""
         start = self.at
         while start < len(self.tokens) and self.tokens[start].text.isspace():
             start += 1
@@ -179,8 +179,8 @@ class _Writer:
             case name:
                 return self.put(f"\\operatorname{{{name}}}", token)
 
+    # `cases(0 & s <= s', …)`: a comma at the end of a row is punctuation.
     def cases(self, rows: list[Passage], token: _Token) -> Passage:
-        """Writes `cases(0 & s <= s', …)`. A comma at the end of a row is punctuation."""
         parts = [self.put("\\begin{cases}", token)]
         for number, row in enumerate(row for row in rows if row.text.strip()):
             parts += [self.put("\\\\", token)] * bool(number) + [row]
