@@ -48,7 +48,6 @@ T: Any = _Types()
 
 
 def list_names(annotation: Any) -> list[str]:
-    """Returns the names of axes that an annotation of jaxtyping has."""
     arrays = _list_arrays(annotation)
     return [name for array in arrays for slot in array.dim_str.split() if _spell_slot(slot, {}) for name in _find_names(slot)]
 

@@ -13,8 +13,8 @@ from einformer.language.tree import Name
 Shape = tuple[Any, ...]
 
 
+# Both are "" if no slip explains the shape.
 def find_cause(array: Array, wanted: Shape, shape: Shape, sizes: Mapping[str, BoundSize], place: str) -> tuple[str, str]:
-    """Returns the likely cause and a fix, or empty strings if no slip explains the shape."""
     if array.open:
         return "", ""
     for slip in _SLIPS:

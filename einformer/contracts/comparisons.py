@@ -39,8 +39,8 @@ class Hard(Exception):
     """
 
 
+# The wrapper compares, or asks for a full check if that is `Hard`.
 def write(contract: Contract, items: tuple[tuple[str, Item], ...], function: Callable[..., Any]) -> FactoryText:
-    """Writes the wrapper of a function: one that compares, or if that is `Hard`, one that asks."""
     try:
         writer = _CheckWriter(function)
         writer.compare(contract, items)
@@ -69,7 +69,6 @@ class _CheckWriter:
     # ---------------------------------------------------------------------------------------------------------- names
 
     def fresh(self, name: str) -> str:
-        """Returns the name, or a variant that is not used yet."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)
@@ -94,8 +93,8 @@ class _CheckWriter:
 
     # -------------------------------------------------------------------------------------------------------- the frame
 
+    # Defaults of parameters are replaced later.
     def open(self) -> None:
-        """Writes the head: the parameters of the function, with defaults that are replaced later."""
         coroutine = "async " if inspect.iscoroutinefunction(self.function) else ""
         self.lines = [f"    {coroutine}def {self.name}({', '.join(self.head())}):", "        __tracebackhide__ = True"]
 
@@ -128,8 +127,8 @@ class _CheckWriter:
 
     # -------------------------------------------------------------------------------------------------------- two kinds
 
+    # Dynamo would follow every step of a full check, so there is none while it traces.
     def ask(self, contract: Contract) -> None:
-        """Writes a full check, but not while Dynamo traces, which would follow every step."""
         self.open()
         self.line(f"if {self.known['is_compiling']}():")
         self.line(f"    return {self.call()}")
@@ -140,8 +139,8 @@ class _CheckWriter:
             self.line(f"{self.known['check_result']}({result}, {sizes})")
         self.line(f"return {result}")
 
+    # Values that are certain come before values that may be None.
     def compare(self, contract: Contract, items: tuple[tuple[str, Item], ...]) -> None:
-        """Writes the bindings and comparisons, values that are certain before values that may be None."""
         self.open()
         for name, item in sorted(items, key=lambda each: each[1].optional):
             self.item(item, name)
@@ -155,8 +154,8 @@ class _CheckWriter:
         self.against_scopes([name for name in self.sizes if name not in before], result)
         self.finish(result)
 
+    # Formulas that unpacking cannot compare are refused.
     def finish(self, result: str) -> None:
-        """Refuses formulas that cannot be compared by unpacking."""
         if self.later:
             raise Hard
         self.line(f"return {result}")
@@ -176,8 +175,8 @@ class _CheckWriter:
 
     # ------------------------------------------------------------------------------------------------------------ values
 
+    # `result` is the result of the call, once there is one.
     def item(self, item: Item, value: str, *result: str) -> None:
-        """Writes the check of one value. `result` is the result of the call, once there is one."""
         if not item.optional:
             self.value(item, value, *result)
             return
@@ -237,8 +236,8 @@ class _CheckWriter:
             self.line(f"{name} = {read}")
             self.item(member, name, *result)
 
+    # The kind, the rank, the axes in one assignment, then the comparisons.
     def array(self, array: Array, value: str, *result: str) -> None:
-        """Writes the check of a tensor: its kind, its rank, its axes in one assignment, then the comparisons."""
         self.refuse_if([" or ".join(self.kind(array, value))], *result)
         targets, tests = [], []
         for axis in array.axes:
@@ -255,8 +254,8 @@ class _CheckWriter:
         self.later += tests
         self.refuse_if(self.settle(), *result)
 
+    # These tests come before the shape.
     def kind(self, array: Array, value: str) -> Iterator[str]:
-        """Yields the tests that come before the shape."""
         yield f"not {self.known['isinstance']}({value}, {self.known['Tensor']})"
         if allowed := dtypes(array.words):
             yield f"{value}.dtype not in {self.constant(array.words[0], allowed)}"

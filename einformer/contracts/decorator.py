@@ -94,7 +94,6 @@ class Agreement:
         return written.constants | {written.names[name]: value for name, value in zip(SHARED, values, strict=True)}
 
     def check(self, values: tuple[Any, ...]) -> Checker:
-        """Checks the arguments of a call and returns its binding. Raises EinformerError."""
         values_by_name = dict(zip((p.name for p in find_parameters(self.function)), values, strict=True))
         checker = Checker(merge(block(), self.own(values_by_name)))
         for name, item in sorted(self.items, key=lambda each: each[1].optional):
@@ -104,7 +103,6 @@ class Agreement:
         return checker
 
     def check_result(self, result: Any, checker: Checker) -> None:
-        """Checks the result of a call. Raises EinformerError."""
         assert self.contract.result is not None
         checker.see(self.contract.result, result, "result")
         checker.settle(last=True)
@@ -112,11 +110,8 @@ class Agreement:
     def own(self, given: Mapping[str, Any]) -> Mapping[str, BoundSize]:
         return getattr(given.get(self.owner), "__dict__", {}).get(OWN, {}) if self.owner else {}
 
+    # While Dynamo traces, the error of a call is an error of Python with the same text.
     def refusal(self) -> Callable[..., Exception]:
-        """Returns a function that makes the error of a call. While Dynamo traces, it is an error of Python with the same
-        text.
-        """
-
         count = len(find_parameters(self.function))
 
         @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
@@ -137,8 +132,8 @@ class Agreement:
             return error.with_traceback(None)
         raise AssertionError("the comparisons and the checker disagree")
 
+    # The object keeps the sizes that its `__init__` was given.
     def keep_sizes(self, wrapper: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps an `__init__` so that the object keeps the sizes that it was given."""
         names = {item.value.name: name for name, item in self.items if getattr(item.value, "name", "") in self.kept}  # type: ignore[union-attr]
         signature = inspect.signature(self.function)
 
@@ -154,7 +149,6 @@ class Agreement:
 
 
 def agree(text: str, function: Callable[..., Any], axes: Mapping[str, str] = NO_AXES) -> Agreement:
-    """Reads the contract of a function and matches its parameters. Raises EinformerError."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         fix = "`ein.contracts.watch` for modules; a class has its contract on `__init__`"

@@ -22,9 +22,9 @@ EXACT = {
 WORDS = frozenset((*DEVICES, *KINDS, *EXACT))
 
 
+# Without a word for a dtype all dtypes are allowed.
 @functools.cache
 def dtypes(words: tuple[str, ...]) -> tuple[Any, ...]:
-    """Returns the dtypes that the words allow, or nothing if no word names one."""
     import torch
 
     everything = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
@@ -45,7 +45,6 @@ def _add_arrays(allowed: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def device(words: tuple[str, ...]) -> str:
-    """Returns the kind of device that the words name, or an empty string."""
     return next((word for word in words if word in DEVICES), "")
 
 

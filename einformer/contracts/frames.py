@@ -37,8 +37,8 @@ class Frame:
 _FRAMES: dict[int, Frame] = {}  # by the call of Python that each belongs to, whose variables stay its own
 
 
+# A call has a new binding, with the sizes of the object and of the block around.
 def frame(where: str, owner: object) -> AbstractContextManager[object]:
-    """Returns the block in which the call around it has a new binding, with the sizes of the object and of the block around."""
     if torch.compiler.is_compiling() or not switch.active():
         return nullcontext()
     counts["functions"] += 1
@@ -84,8 +84,8 @@ def see(name: str, value: object, loop: tuple[str, ...]) -> None:
         frame.held.setdefault(size, set()).add(name)
 
 
+# A function without such annotations stays as it is.
 def annotated(function: _F) -> _F:
-    """Returns the function with the contract of its annotations, if they spell one."""
     try:
         return wrap("", function) if switch.active() else function  # type: ignore[return-value]
     except EinformerError:

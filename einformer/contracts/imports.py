@@ -22,7 +22,6 @@ class Finder(MetaPathFinder):
         self.packages, self.loaded = tuple(packages), list[str]()
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None) -> ModuleSpec | None:
-        """Returns Python's spec with a loader of ours."""
         if not any(fullname == package or fullname.startswith(f"{package}.") for package in self.packages):
             return None
         spec = PathFinder.find_spec(fullname, path, target)

@@ -15,16 +15,16 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
+# Everything but the checks stays, line for line.
 def rewrite(text: str, path: str) -> ast.Module:
-    """Returns the module with checks in its functions. Everything else stays, line for line."""
     tree = ast.parse(text, path)
     module = _Functions(Path(path).name, find_axis_letters(tree, text), choose_name(text)).visit(tree)
     assert isinstance(module, ast.Module)
     return ast.fix_missing_locations(module)
 
 
+# The text must not hold the name of the module `frames`.
 def choose_name(text: str) -> str:
-    """Returns the name of the module `frames`, which the text does not hold."""
     return next(name for name in (f"__{'_' * more}{NAME.strip('_')}__" for more in itertools.count()) if name not in text)
 
 
@@ -81,8 +81,8 @@ class _Checks:
     def make_check(self, name: str, loop: tuple[str, ...], place: ast.stmt) -> ast.stmt:
         return _make_statement(f"{self.frames}.see({name!r}, {name}, {loop!r})", place)
 
+    # A check follows each assignment. A loop or `with` begins its block with checks.
     def block(self, statements: list[ast.stmt], loop: tuple[str, ...]) -> list[ast.stmt]:
-        """Puts checks after each assignment. A loop or `with` begins its block with them."""
         rewritten_block: list[ast.stmt] = []
         for statement in statements:
             within = loop or (tuple(_find_assigned([statement])) if isinstance(statement, _LOOPS) else ())
@@ -95,8 +95,8 @@ class _Checks:
                 rewritten_block += checks
         return rewritten_block
 
+    # Inner scopes have blocks of their own.
     def inner(self, statement: ast.stmt, loop: tuple[str, ...]) -> None:
-        """Rewrites the blocks of a statement, but not inner scopes, which have their own."""
         if isinstance(statement, _SCOPES):
             return
         for field, value in ast.iter_fields(statement):

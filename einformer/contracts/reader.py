@@ -51,8 +51,8 @@ def read(text: str, name: str = "<contract>") -> Contract:
     return _ContractReader(source, replace(line, tokens=line.tokens[:start]), legend).contract()
 
 
+# `D` for `d` and for `d'`.
 def name_size(letter: str) -> str:
-    """Returns the size of the axis of an index by default: `D` for `d` and for `d'`."""
     letter = axis_of(letter)
     capital = letter.upper()
     return capital if capital.lower() == letter else letter
@@ -73,8 +73,8 @@ class _ContractReader(Formulas):
         self.refuse_loose_letters((*arguments, *([result] if result else ())))
         return Contract(arguments, result, span=Span(self.source, 0, max(1, len(self.source.text))))
 
+    # `s` in `y_b,s,d` is a letter of a tensor: the comma ends the tensor before it.
     def refuse_loose_letters(self, items: tuple[Item, ...]) -> None:
-        """Refuses a value, `s` in `y_b,s,d`, that is a letter of a tensor: the comma ends the tensor before it."""
         flat = [*items, *(member for item in items if isinstance(item.value, Several) for member in item.value.members)]
         arrays = [item.value for item in flat if isinstance(item.value, Array)]
         letters = {letter for array in arrays for axis in array.axes for letter in axis.written}
@@ -106,8 +106,8 @@ class _ContractReader(Formulas):
         optional = not isinstance(value, Anything) and self.accept("?")
         return Item(key, value, optional)
 
+    # A name of Python before `=` or `:` may be any token of the notation.
     def key(self) -> str:
-        """Reads a name of Python before `=` or `:`, which may be any token of the notation."""
         start = self.peek().span.start
         match = _KEY.match(self.source.text, start)
         if match is None:
@@ -152,8 +152,8 @@ class _ContractReader(Formulas):
         self.expect(")")
         return Several(tuple(members), more, span=self.since(start))
 
+    # Names of dtypes and devices stand before another name.
     def words(self) -> tuple[str, ...]:
-        """Reads names of dtypes and devices before another name."""
         words = []
         while self.peek().text in WORDS and self.follows("name"):
             words.append(self.next().text)
@@ -188,15 +188,15 @@ class _ContractReader(Formulas):
         simple = isinstance(slot, Index | Number | Group)
         return Dimension(text if simple else f"({text})", self.find_size(slot), span=slot.span)
 
+    # An index, or `...`, stands once on a tensor.
     def check_axes(self, axes: tuple[Dimension, ...]) -> None:
-        """Refuses an index, or `...`, that stands twice on one tensor."""
         for number, axis in enumerate(axes):
             if not axis.written.isdigit() and axis.written in [other.written for other in axes[:number]]:
                 fix = f"`{axis.written}'` for the second" if axis.size != REST else "one `...`"
                 raise fail("E305", f"`{axis.written}` stands twice on one tensor", axis.span, fix=fix)
 
+    # An index has the size of its axis, a group the product of its members.
     def find_size(self, slot: Expression) -> Expression:
-        """Returns the size of a slot: an index has the size of its axis, a group the product of its members."""
         match slot:
             case Index():
                 return self.given.get(slot.letter, Name(name_size(slot.letter), span=slot.span))

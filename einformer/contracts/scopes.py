@@ -60,8 +60,8 @@ def bind(owner: object, /, **given: int) -> None:
     keep(owner, check_sizes(given, f"{type(owner).__name__}, bound at {find_caller()}"))
 
 
+# The object is not asked: it may answer anything.
 def find_sizes(owner: object) -> Mapping[str, BoundSize]:
-    """Returns the sizes that an object keeps, and asks nothing of the object."""
     try:
         sizes: Mapping[str, BoundSize] = object.__getattribute__(owner, "__dict__").get(OWN, {})
     except AttributeError:
@@ -70,12 +70,10 @@ def find_sizes(owner: object) -> Mapping[str, BoundSize]:
 
 
 def keep(owner: object, given: dict[str, BoundSize]) -> None:
-    """Binds sizes with known origins for an object."""
     vars(owner)[OWN] = merge(vars(owner).get(OWN, {}), given)
 
 
 def merge(known: Mapping[str, BoundSize], given: Mapping[str, BoundSize]) -> dict[str, BoundSize]:
-    """Merges sizes, which must agree."""
     for name in known.keys() & given.keys():
         if known[name].size != given[name].size:
             facts = [f"`{name}` = {bound.size} by {bound.where}" for bound in (known[name], given[name])]
@@ -94,15 +92,14 @@ def check_distinct(known: Mapping[str, BoundSize]) -> None:
 
 
 def clashes(known: Mapping[str, BoundSize], actual: Mapping[str, int]) -> bool:
-    """Returns whether a size of a call differs from a known size."""
     for name, bound in known.items():  # noqa: SIM110  Dynamo follows a loop
         if actual.get(name, bound.size) != bound.size:
             return True
     return False
 
 
+# Code that was typed has no file to open.
 def find_caller() -> str:
-    """Returns the line of code of the caller. Code that was typed has no file to open."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
         frame.f_code.co_filename.startswith(_OURS) or frame.f_code.co_filename.startswith("<contract ")
@@ -111,13 +108,12 @@ def find_caller() -> str:
     return spell_place(frame.f_code.co_filename, frame.f_lineno)
 
 
+# `model.py:12`.
 def spell_place(file: str, line: int) -> str:
-    """Returns `model.py:12`."""
     return "the prompt" if file.startswith("<") else f"{Path(file).name}:{line}"
 
 
 def check_sizes(given: Mapping[str, int], where: str) -> dict[str, BoundSize]:
-    """Checks named sizes and adds their origin."""
     for name, size in given.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 0:
             raise fail("E604", f"`{name}` is {size!r}, and no size", fix="a whole number")

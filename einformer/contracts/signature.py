@@ -20,13 +20,13 @@ _OWNERS = ("self", "cls")
 _PLAIN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
+# The decorators of the function are passed over.
 def find_parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """Returns the parameters of the undecorated function."""
     return tuple(inspect.signature(function, follow_wrapped=False).parameters.values())
 
 
+# A method has `self`.
 def find_owner(function: Callable[..., Any]) -> str:
-    """Returns `self` if the function is a method."""
     first = next(iter(find_parameters(function)), None)
     return first.name if first is not None and first.name in _OWNERS else ""
 
@@ -136,6 +136,6 @@ def _evaluate_hints(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
+# Sizes that an `__init__` takes hold for the object.
 def find_lasting_sizes(function: Callable[..., Any], items: tuple[tuple[str, Item], ...]) -> tuple[str, ...]:
-    """Returns the sizes that an `__init__` takes, which hold for the object."""
     return tuple(name for name, item in items if isinstance(item.value, Size)) if function.__name__ == "__init__" else ()

@@ -41,8 +41,8 @@ _WORDS = frozenset(  # none is a suffix of a shipped text; it is asked only wher
 )
 
 
+# Both the letters that the file uses for axes, and the suffixes that it spells as axes.
 def find_axis_letters(tree: ast.Module, text: str) -> frozenset[str]:
-    """Returns the letters that the file uses for axes, and the suffixes that it spells as axes."""
     rules = (_read_calls, _read_equations, _read_annotations, _read_contracts, _read_sizes)
     return frozenset(
         {*_read_comments(tree, text), *(letter for node in ast.walk(tree) for rule in rules for letter in rule(node))}
@@ -77,13 +77,13 @@ def _distinct(suffix: str) -> bool:
     return len(set(_split_letters(suffix))) == len(_split_letters(suffix))
 
 
+# `bss2` has the letters `b`, `s`, `s2`.
 def split_suffix(suffix: str) -> list[str]:
-    """Splits a suffix into letters: `b`, `s`, `s2` of `bss2`."""
     return LETTER.findall(suffix)
 
 
+# `Float[Tensor, "b s d"]` or `ein.contracts.T["bsd"]`.
 def read_annotation(node: ast.expr | None) -> list[str]:
-    """Returns the letters of `Float[Tensor, "b s d"]` or `ein.contracts.T["bsd"]`, or nothing."""
     match node:
         case ast.Subscript(slice=ast.Tuple(elts=[_, ast.Constant(value=str(text))])):
             return text.split()
@@ -92,8 +92,8 @@ def read_annotation(node: ast.expr | None) -> list[str]:
     return []
 
 
+# `bsd,dea->bsea`; the text of einops has spaces.
 def read_einsum(text: str, spaced: bool) -> tuple[list[list[str]], list[str]] | None:
-    """Returns the terms and the output of an einsum, `bsd,dea->bsea`, or of einops with spaces, or None."""
     left, arrow, right = text.partition("->")
     if not arrow or "." in text or "(" in text:
         return None

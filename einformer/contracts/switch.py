@@ -18,5 +18,4 @@ def on() -> None:
 
 
 def active() -> bool:
-    """Returns whether contracts are checked."""
     return _state["on"]

@@ -36,9 +36,9 @@ class Array(Written):
     axes: tuple[Dimension, ...]
     words: tuple[str, ...]
 
+    # The axes of `...` do not count.
     @property
     def rank(self) -> int:
-        """Returns the number of axes, without `...`."""
         return len(self.axes) - self.open
 
     @property

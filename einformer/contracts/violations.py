@@ -133,8 +133,8 @@ class Checker:
             fix = "another tensor that has them, `ein.contracts.bind`, or `with ein.contracts.sizes(…):`"
             raise fail("E725", f"nothing says what {missing} in `{axis.written}` is", axis.span, fix=fix)
 
+    # A formula is compared, solved for a single unknown size, or waits.
     def solve(self, pending: _Axis) -> None:
-        """Compares an axis with its formula, solves it for a single unknown size, or waits."""
         size, length = pending.axis.size, pending.tensor.shape[pending.number]
         missing = self.find_unknown(size)
         if not missing:
@@ -155,8 +155,8 @@ class Checker:
     def find_unknown(self, size: Expression) -> list[str]:
         return [e.name for e in subexpressions(size) if isinstance(e, Name) and e.name not in self.sizes]
 
+    # A wrong shape has an axis, the wanted sizes, their origins, and a likely cause.
     def report_shape(self, array: Array, span: Span, tensor: Any, place: str) -> EinformerError:
-        """Explains a wrong shape: the axis, the wanted sizes, their origins, and the likely cause."""
         shape, axes = tuple(tensor.shape), align(array, tensor.shape)
         misfit = next(((axis, length) for axis, _, length in axes if axis.span == span), None)
         wanted = [_evaluate_known(axis, self.sizes) for axis in array.axes]
@@ -179,8 +179,8 @@ class Checker:
         return [f"{name} = {self.sizes[name].size} by {self.sizes[name].where}" for name in names if name in self.sizes]
 
 
+# `...` takes the rest. Nothing is aligned if the ranks differ.
 def align(array: Array, shape: Sequence[int]) -> list[tuple[Dimension, int | slice, Any]]:
-    """Returns each axis with its place in the shape and its length, or nothing if the ranks differ. `...` takes the rest."""
     extra = len(shape) - array.rank
     if extra < 0 or (extra and not array.open):
         return []
@@ -196,8 +196,8 @@ def align(array: Array, shape: Sequence[int]) -> list[tuple[Dimension, int | sli
     return placed
 
 
+# A tensor without axes is a number, too.
 def is_scalar(value: Any, scalar: ScalarValue) -> bool:
-    """Returns whether a value is a number of this kind, or a tensor without axes."""
     if isinstance(value, Tensor):
         allowed = dtypes(scalar.words)
         return value.dim() == 0 and (not allowed or value.dtype in allowed) and device(scalar.words) in ("", value.device.type)
@@ -208,12 +208,10 @@ def is_scalar(value: Any, scalar: ScalarValue) -> bool:
 
 
 def attribute(value: Any, key: str, default: Any = MISSING) -> Any:
-    """Returns the value of a mapping under a key, or the attribute of an object."""
     return value.get(key, default) if isinstance(value, Mapping) else getattr(value, key, default)
 
 
 def evaluate(size: Expression, sizes: Mapping[str, BoundSize]) -> Any:
-    """Computes a formula of known sizes."""
     match size:
         case Name():
             return sizes[size.name].size

@@ -79,8 +79,8 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.remove()
 
+    # The model comes first, so that its run is one binding.
     def start(self, contracts: Mapping[str, str]) -> None:
-        """Checks the parameters and adds hooks to the modules. The model comes first, so that its run is one binding."""
         modules = dict(self.model.named_modules())
         tensors = self.model.state_dict() | dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         self.hook(self.model, self.enter)
@@ -94,15 +94,14 @@ class Watch:
                 self.remove()
                 raise _refuse_pattern(pattern, [*modules, *tensors])
 
+    # The sizes of a parameter or a buffer then hold in every run.
     def check_tensor(self, path: str, tensor: Any, text: str) -> None:
-        """Checks a parameter or a buffer, whose sizes then hold in every run."""
         checker = Checker(merge(block(), self.sizes))
         checker.see(read(text, path).arguments[0], tensor, path)
         checker.settle(last=True)
         self.sizes |= {name: bound for name, bound in checker.sizes.items() if name != REST.name}
 
     def watch_module(self, path: str, module: nn.Module, text: str) -> None:
-        """Adds checks before and after each call of a module."""
         contract = read(text, f"{path or 'the model'} ({type(module).__name__})")
         signature = inspect.signature(module.forward)
         items = match_items(contract, tuple(signature.parameters.values()))
@@ -114,23 +113,23 @@ class Watch:
             module.register_forward_hook(seen.after, prepend=True),  # before the run is finished
         ]
 
+    # A run begins at the first module that is entered, and ends when that is left, by a return or by an error.
     def hook(self, module: nn.Module, enter: Any) -> None:
-        """Begins a run at the first module that is entered. It ends when the module is left, by a return or by an error."""
         self._hooks += [
             module.register_forward_pre_hook(enter),
             module.register_forward_hook(self.finish),
             module.register_forward_hook(self.leave, always_call=True),
         ]
 
+    # A run whose call is not on the stack was interrupted, and another begins.
     def enter(self, module: nn.Module, inputs: Any) -> None:
-        """Enters a module. A run whose call is not on the stack was interrupted, and another begins."""
         run, calls = self._run, list(_find_calls())
         if not run.depth or run.call not in calls:
             run.checker, run.depth, run.call = Checker(merge(block(), self.sizes)), 0, calls[0]
         run.depth += 1
 
+    # All sizes must be known at the end of a run, and with `probe` distinct.
     def finish(self, module: nn.Module, inputs: Any, result: Any) -> None:
-        """Ends a run: all sizes must be known, and with `probe` distinct."""
         if self._run.depth == 1:
             self.find_binding.settle(last=True)
             self.last = {name: bound.size for name, bound in self.find_binding.sizes.items()}
@@ -138,13 +137,11 @@ class Watch:
                 check_distinct(self.find_binding.sizes)
 
     def leave(self, module: nn.Module, inputs: Any, result: Any) -> None:
-        """Leaves a module."""
         self._run.depth = max(0, self._run.depth - 1)
         self._run.call = self._run.call if self._run.depth else None
 
     @property
     def find_binding(self) -> Checker:
-        """Returns the binding of the run."""
         assert self._run.checker is not None
         return self._run.checker
 
