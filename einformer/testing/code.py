@@ -36,16 +36,16 @@ class Code:
         tensors = _tensors({**inputs, **weights}, frozenset())
         return to_array(self.call(tensors, inputs))
 
+    # The code computes in float32 or less, whatever its inputs are.
     def is_narrow(self, inputs: Mapping[str, Array], weights: Mapping[str, Array]) -> bool:
-        """Returns whether the code computes in float32 or less, whatever its inputs are."""
         with _Narrowest() as watch:
             self.output(inputs, weights)
         return bool(watch.narrow)
 
+    # The gradient is of the sum of the output times `by`, for each real input and weight that is named.
     def gradients(
         self, inputs: Mapping[str, Array], weights: Mapping[str, Array], names: Iterable[str], by: Array
     ) -> dict[str, Array]:
-        """Returns the gradient of the sum of the output times `by`, for each real input and weight that is named."""
         tensors = _tensors({**inputs, **weights}, frozenset(names))
         wanted = [name for name, x in tensors.items() if x.requires_grad]
         try:
@@ -62,8 +62,8 @@ class Code:
             for name, slope in zip(wanted, slopes, strict=True)
         }
 
+    # Optional weights without a parameter are left out.
     def weights(self, drawn: Mapping[str, Array], subject: Subject) -> dict[str, Array]:
-        """Returns the weights that the code has. Optional weights without a parameter are left out. Raises E905."""
         held = {path for entry in self.entries for path in entry.paths}
         for path, placed in subject.weights().items():
             if path not in held and not placed.weight.optional:
@@ -72,8 +72,8 @@ class Code:
                 )
         return {path: array for path, array in drawn.items() if path in held}
 
+    # The entries make parameters of the tensors.
     def call(self, tensors: Mapping[str, torch.Tensor], inputs: Mapping[str, Array]) -> Any:
-        """Calls the code once, with the parameters that the entries make of the tensors."""
         parameters = {entry.parameter: make_parameter(entry, tensors) for entry in self.entries}
         if isinstance(self.f, nn.Module):
             return torch.func.functional_call(self.f, parameters, tuple(tensors[name] for name in inputs))
@@ -81,7 +81,6 @@ class Code:
 
 
 def code(f: Callable[..., Any], subject: Subject, given: Mapping[str, Given], call: Call | None) -> Code:
-    """Prepares a function or a module for calls. Raises EinformerError E905."""
     name = name_code(f)
     if not isinstance(f, nn.Module):
         written = read_entries(subject, given, list_parameters(f))
@@ -98,7 +97,6 @@ def code(f: Callable[..., Any], subject: Subject, given: Mapping[str, Given], ca
 
 
 def name_code(f: object) -> str:
-    """Returns the name of the code in messages."""
     f = getattr(f, COMPILED.rstrip("."), f)
     return str(getattr(f, "__name__", type(f).__name__)).replace("<lambda>", "lambda")
 
@@ -117,13 +115,13 @@ def _find_joining_axis(entry: MappedParameter, shape: Shape, subject: Subject) -
     raise fail("E905", f"the parameter `{entry.parameter}` has shape {shape}", facts=facts, fix="a layout of that shape")
 
 
+# A module is copied, in float64 and in evaluation mode; a function stays.
 def prepare(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a module as a copy in float64 in evaluation mode, and a function unchanged."""
     return copy.deepcopy(f).double().eval() if isinstance(f, nn.Module) else f
 
 
+# An output may be a tuple, a list or a dictionary.
 def first_tensor(output: Any) -> torch.Tensor:
-    """Returns the first tensor of an output, which may be a tuple, a list or a dictionary."""
     while not isinstance(output, torch.Tensor):
         if isinstance(output, Mapping):
             output = list(output.values())
@@ -138,12 +136,11 @@ def first_tensor(output: Any) -> torch.Tensor:
 
 
 def to_array(output: Any) -> Array:
-    """Returns the first tensor of an output, as an array in float64."""
     return first_tensor(output).detach().double().cpu().numpy()
 
 
+# Several pieces follow each other along the axis along which they differ from the parameter.
 def make_parameter(entry: MappedParameter, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """Makes a parameter of weights. Several pieces follow each other along the axis along which they differ from it."""
     if entry.made is not None:
         return entry.made(*(tensors[name] for name in list_parameters(entry.made)))
     laid = [piece.lay_out(tensors[piece.path]) for piece in entry.pieces]
@@ -155,11 +152,8 @@ def _tensors(arrays: Mapping[str, Array], moving: frozenset[str]) -> dict[str, t
     return {name: x.requires_grad_(name in moving and x.is_floating_point()) for name, x in tensors.items()}
 
 
+# `lm_head.weight` may be `wte.weight`. The name that a parameter has without `torch.compile` is enough.
 def list_tied(module: nn.Module) -> dict[str, str]:
-    """Returns for each name of a parameter the first name of the same one: `lm_head.weight` may be `wte.weight`.
-
-    The name that it has without `torch.compile` is enough.
-    """
     first, named = dict[int, str](), module.named_parameters(remove_duplicate=False)
     return {name.replace(COMPILED, ""): first.setdefault(id(p), name) for name, p in named}
 

@@ -44,8 +44,8 @@ class Execution:
         return self.trial.data() | record | {"holds": self.holds}
 
 
+# Random numbers stand for inputs and weights.
 def execute(source: Source, given: Mapping[str, int], seed: int) -> Execution:
-    """Evaluates a note, or another text, with random numbers. Raises EinformerError as `parse` and `trial` do."""
     spec = targets.parse(source.text, source.name)
     result = trial(spec, given, seed)
     sizes = result.legend.values

@@ -89,10 +89,8 @@ def _find_first_wrong(answer: Array, value: Array, axis: int, tolerance: float) 
     return int(positions[0]) if positions.size else 0
 
 
+# The error is relative to the largest expected number, or infinite if no number is finite.
 def measure_error(answer: Array, expected: Array) -> float:
-    """Returns the largest difference between finite numbers, relative to the largest expected number, or infinity if none
-    is finite.
-    """
     finite = np.isfinite(answer) & np.isfinite(expected)
     if 2 * finite.sum() < finite.size:
         return float("inf")
@@ -168,7 +166,6 @@ class _Search:
     def try_texts(
         self, subject: Subject, wanted: Callable[[str, Span], bool], mistakes: Sequence[Mistake] = MISTAKES
     ) -> Iterator[Explanation]:
-        """Yields the mistakes that give the answer, in equations whose layer and place are wanted."""
         start = self.question.find_start(self.tolerance)
         for mistake in mistakes:
             for changed in mistake.rewrite(subject.written, start):
@@ -180,8 +177,8 @@ class _Search:
                     if missed is not None:
                         yield self.describe(mistake.says.format(*changed.names), subject, changed, missed)
 
+    # Parameters are read in another order, transposed, or in other parts.
     def try_layouts(self, entries: Sequence[MappedParameter]) -> Iterator[Explanation]:
-        """Yields parameters that are read in another order, transposed, or in other parts, that give the answer."""
         for changed, explanation in (*_reread(self.question, entries), *_split_otherwise(self.question, entries)):
             if next(self.tries, None) is None:
                 return

@@ -31,8 +31,8 @@ class Slope:
     expected: float
 
 
+# The sum of all gradients is compared first, which cannot be right by chance.
 def find_wrong(code: Code, question: Question, seed: int) -> Iterator[Slope]:
-    """Yields the inputs and weights with wrong gradients. Their sum is compared first, which cannot be right by chance."""
     random = np.random.default_rng(seed + 2)
     by = random.standard_normal(question.answer.shape)
     gradients = code.gradients(question.inputs, question.weights, question.moving, by)

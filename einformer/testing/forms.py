@@ -32,50 +32,46 @@ _PLAIN = (Number, Name, Power, Quotient, Product, Sum, Apply)
 
 
 def add(terms: Sequence[Expression]) -> Expression:
-    """Returns the sum of terms, or a single term."""
     return terms[0] if len(terms) == 1 else Sum(tuple(terms))
 
 
 def multiply(factors: Sequence[Expression]) -> Expression:
-    """Returns the product of factors, or a single factor."""
     return factors[0] if len(factors) == 1 else Product(tuple(factors))
 
 
 def drop_part(parts: Sequence[Expression], part: Expression) -> tuple[Expression, ...]:
-    """Returns all parts but one."""
     return tuple(other for other in parts if other is not part)
 
 
 def replace_part(e: Expression, old: Expression, new: Expression) -> Expression:
-    """Replaces one part of e."""
     return new if e is old else rebuild(e, lambda child: replace_part(child, old, new))
 
 
+# A scale is made of numbers, sizes and scalars.
 def is_plain(e: Expression) -> bool:
-    """Returns whether e is a number made of numbers, sizes and scalars, as a scale is."""
     return all(isinstance(x, _PLAIN) and not (isinstance(x, Apply) and x.indices) for x in subexpressions(e))
 
 
+# `where(…, 0, -inf)`.
 def hides(e: Expression) -> bool:
-    """Returns whether e is `where(…, 0, -inf)`."""
     return isinstance(e, Apply) and e.name == "where" and e.arguments[2] == Number(-math.inf)
 
 
+# `m_ss'` over two indices of one axis, or `where(…, 0, -inf)`.
 def is_mask(e: Expression) -> bool:
-    """Returns whether e is a tensor over two indices of one axis, as `m_ss'`, or `where(…, 0, -inf)`."""
     letters = [slot.letter for slot in e.slots if isinstance(slot, Index)] if isinstance(e, Tensor) else []
     return hides(e) or len({axis_of(letter) for letter in letters}) < len(letters)
 
 
+# `Sm(t + m)`: yields the mask and the rest.
 def find_masked(e: Expression) -> Iterator[tuple[Apply, Expression, Expression]]:
-    """Yields `Sm(t + m)` with its mask and the rest."""
     match e:
         case Apply(name="Sm", arguments=(Sum(terms),)):
             yield from ((e, term, add(drop_part(terms, term))) for term in terms if is_mask(term))
 
 
+# `s' <= s` is `s' >= s`.
 def mirror(condition: Expression) -> Expression:
-    """Rewrites `s' <= s` as `s' >= s`."""
     match condition:
         case Apply(name=name) if name in MIRRORED:
             return replace(condition, name=MIRRORED[name])
@@ -84,14 +80,12 @@ def mirror(condition: Expression) -> Expression:
 
 
 def exchange(e: Expression, letters: Mapping[str, str]) -> Expression:
-    """Renames indices in e."""
     if isinstance(e, Index):
         return replace(e, letter=letters.get(e.letter, e.letter))
     return rebuild(e, lambda child: exchange(child, letters))
 
 
 def reorder(slot: Expression) -> Iterator[Group]:
-    """Yields a group with its members in every other order."""
     if isinstance(slot, Group):
         for members in itertools.permutations(slot.members):
             if members != slot.members:
@@ -99,25 +93,23 @@ def reorder(slot: Expression) -> Iterator[Group]:
 
 
 def reverse_groups(e: Expression) -> Expression:
-    """Reverses each group in e."""
     new = rebuild(e, reverse_groups)
     return replace(new, members=new.members[::-1]) if isinstance(new, Group) else new
 
 
+# `start` replaces an index where it is a number by itself, not in subscripts.
 def count_from(e: Expression, letter: str, start: Expression) -> Expression:
-    """Replaces an index by `start` where it is a number by itself, not in subscripts."""
     if isinstance(e, Index) and e.letter == letter:
         return start
     return e if isinstance(e, Tensor) else rebuild(e, lambda child: count_from(child, letter, start))
 
 
 def calls(e: Expression, name: str) -> bool:
-    """Returns whether e calls this layer."""
     return any(isinstance(x, Apply) and x.name == name for x in subexpressions(e))
 
 
+# The formula of the layer is a norm, whatever its name.
 def is_norm(e: Expression, around: Around) -> bool:
-    """Returns whether e calls a layer whose formula is a norm, whatever its name."""
     layer = around.callee(e.name) if isinstance(e, Apply) else None
     if layer is None:
         return False

@@ -27,15 +27,15 @@ class Parameter:
     shape: Shape
     linear: bool
 
+    # `q`, `proj`, `weight`.
     @property
     def words(self) -> tuple[str, ...]:
-        """Splits its name into words: `q`, `proj`, `weight`."""
         apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name.replace(COMPILED, ""))
         return tuple(word.lower() for word in re.split(r"[._]", apart) if word)
 
 
+# Raises E905 if more than one weight fits.
 def guess(subject: Subject, parameters: Sequence[Parameter], said: Sequence[MappedParameter]) -> list[MappedParameter]:
-    """Returns an entry for each parameter without one. Raises EinformerError E905 if more than one weight fits."""
     used = {path for entry in said for path in entry.paths}
     named = {entry.parameter for entry in said}
     rest = {p.name: p for p in parameters if p.name not in named}

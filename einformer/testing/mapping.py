@@ -72,7 +72,6 @@ class MappedParameter:
 
 
 def list_parameters(f: Callable[..., Any]) -> list[str]:
-    """Returns the names of a function's parameters. Raises EinformerError E905."""
     try:
         signature_parameters = inspect.signature(f).parameters.values()
     except ValueError as error:
@@ -81,13 +80,12 @@ def list_parameters(f: Callable[..., Any]) -> list[str]:
 
 
 def list_letters(subject: Subject) -> dict[str, tuple[str, ...]]:
-    """Returns the letters of every weight by path, and of every input."""
     weights = {path: tuple(index.letter for index in placed.weight.indices) for path, placed in subject.weights().items()}
     return {formal.name: slot_letters(formal) for formal in subject.head.formals} | weights
 
 
+# `*` in both names stands for a number. Raises E905.
 def read_entries(subject: Subject, given: Mapping[str, Given], parameters: Sequence[str]) -> list[MappedParameter]:
-    """Returns the entries of the user. `*` in both names stands for a number. Raises EinformerError E905."""
     entries = []
     for pattern, value in given.items():
         matches = [m for name in parameters if (m := re.fullmatch(re.escape(pattern).replace(r"\*", r"(\d+)"), name))]

@@ -34,26 +34,24 @@ FIRST_PARTS = range(1, 8)  # positions that a cache may get at once
 
 
 def compare(left: Expression, right: Expression) -> Expression:
-    """Returns `left < right`."""
     return Apply("<", (), (left, right))
 
 
 def choose(condition: Expression, shown: Expression, other: Expression) -> Expression:
-    """Returns `where(condition, shown, other)`."""
     return Apply("where", (), (condition, shown, other))
 
 
 # ---------------------------------------------------------------------------------------------------------- positions
 
 
+# `s` is `s + 1` wherever it is a number, or chooses a row of a table.
 def count_positions_from_one(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]]:
-    """Replaces `s` by `s + 1` wherever it is a number, or chooses a row of a table."""
     for letter in slot_letters(equation.left):
         yield from _renumber(equation, around, letter, Sum((Index(letter), ONE)))
 
 
+# `s` is `s - 1`. The first position has nothing.
 def start_positions_late(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]]:
-    """Replaces `s` by `s - 1`. The first position has nothing."""
     for letter in slot_letters(equation.left):
         earlier = Sum((Index(letter), MINUS))
         for (new,) in _renumber(equation, around, letter, earlier):
@@ -61,8 +59,8 @@ def start_positions_late(equation: Equation, around: Around) -> Iterator[tuple[E
             yield (_guard(equation, new, compare(ZERO, Index(letter))),)
 
 
+# `s` is 0, `s - start`, or a neighbour, from the position on at which the output departs.
 def count_positions_anew(equation: Equation, around: Around) -> Iterator[tuple[Equation, ...]]:
-    """Replaces `s` by 0, by `s - start`, or by a neighbour, from the position on at which the output departs."""
     if around.start:
         for letter in slot_letters(equation.left):
             index, start = Index(letter), Number(around.start)
@@ -100,8 +98,8 @@ def _guard(equation: Equation, new: Equation, condition: Expression) -> Equation
     return replace(new, right=guard(equation.right, new.right))
 
 
+# The name is a letter if one is free.
 def name_freshly(around: Around) -> str:
-    """Returns a name that nothing in the layer has, a letter if one is free."""
     taken = {e.name for q in equations(around.layer.body) for e in (*subexpressions(q.right), q.left) if isinstance(e, Tensor)}
     for declared in (around.layer.formals, around.layer.weights, around.spec.scalars):
         taken |= {x.name for x in declared}
@@ -112,17 +110,16 @@ def name_freshly(around: Around) -> str:
 # ------------------------------------------------------------------------------------------------------------- caches
 
 
+# Keys and values are read one position earlier, before the first of which there is nothing.
 def read_earlier(around: Around) -> Iterator[Change]:
-    """Reads keys and values one position earlier, before the first of which there is nothing."""
-
     def move(tensor: Tensor, slot: Index) -> Expression:
         return choose(compare(ZERO, slot), _put(tensor, slot, Sum((slot, MINUS))), ZERO)
 
     return _reread(around, _find_key_slot, move)
 
 
+# Keys and values are read one position later, as far as they are there: in the first part, then up to the own position.
 def read_later(around: Around) -> Iterator[Change]:
-    """Reads keys and values one position later, as far as they are there: in the first part, then up to the own position."""
     for first in FIRST_PARTS:
 
         def move(tensor: Tensor, slot: Index, first: int = first) -> Expression:
@@ -171,8 +168,8 @@ def _put(tensor: Tensor, slot: Index, new: Expression) -> Tensor:
 # -------------------------------------------------------------------------------------------------------------- heads
 
 
+# `repeat` gives 0 1 0 1, where `repeat_interleave` is meant, 0 0 1 1.
 def tile_heads(around: Around) -> Iterator[Change]:
-    """Repeats the heads of keys and values as `repeat` does, 0 1 0 1, where `repeat_interleave` is meant, 0 0 1 1."""
     for group, member in _find_grouped(around.spec.axes):
         name, g, j = name_freshly(around), Index(group.letter), Index(member.letter)
         number = Apply("mod", (), (Sum((Product((member.size, g)), j)), group.size))
@@ -204,8 +201,8 @@ def _define_first(around: Around, definition: Equation, change: Change) -> Chang
     return lambda equation: (definition, *change(equation)) if equation is first else change(equation)
 
 
+# Heads attend to heads, where positions attend to positions.
 def attend_elsewhere(around: Around) -> Iterator[Change]:
-    """Lets another axis take the place of `s'`: heads attend to heads, where positions attend to positions."""
     letters = dict.fromkeys(
         x.letter for q in equations(around.layer.body) for x in subexpressions(q.right) if isinstance(x, Index)
     )
@@ -234,8 +231,8 @@ def _exchange_roles(e: Expression, key: str, other: str) -> Expression:
     return rebuild(e, lambda child: _exchange_roles(child, key, other))
 
 
+# A tensor is read at its last place, its first or its second, where a number chooses one: `y_{b(0)d}`.
 def read_another_place(e: Expression, around: Around) -> Variants:
-    """Reads a tensor at its last place, its first or its second, where a number chooses one: `y_{b(0)d}`."""
     if isinstance(e, Tensor):
         lefts = [q.left for q in equations(around.layer.body) if isinstance(q.left, Tensor)]
         defined = next((left for left in (*lefts, *around.layer.formals) if left.name == e.name), None)
@@ -250,8 +247,8 @@ def read_another_place(e: Expression, around: Around) -> Variants:
 # --------------------------------------------------------------------------------------------------------------- pairs
 
 
+# Both members of a pair have one sign: -1 or 1 for `2 i - 1`.
 def equate_members(e: Expression, around: Around) -> Variants:
-    """Gives both members of a pair one sign: -1 or 1 for `2 i - 1`."""
     if isinstance(e, Product):
         pairs = {axis.letter for axis in around.spec.axes if axis.size == Number(2)}
         for factor in e.factors:
@@ -263,8 +260,8 @@ def equate_members(e: Expression, around: Around) -> Variants:
                     yield replace(e, factors=tuple(fixed if other is factor else other for other in e.factors))
 
 
+# Halves are read, neighbours are written.
 def reverse_one_side(equation: Equation, around: Around) -> Iterator[Equation]:
-    """Reverses the groups of one side: halves are read, neighbours are written."""
     left, right = reverse_groups(equation.left), reverse_groups(equation.right)
     if isinstance(left, Tensor) and left != equation.left and right != equation.right:
         yield replace(equation, right=right)

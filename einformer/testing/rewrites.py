@@ -44,19 +44,14 @@ SeveralRule = Callable[[Equation, Around], Iterator[tuple[Equation, ...]]]
 
 
 def rewrite_nodes(rule: NodeRule) -> Rewrite:
-    """Applies a rule at every expression of every right side."""
     return rewrite_equations(lambda e, around: (replace(e, right=right) for right in find_variants(e.right, rule, around)))
 
 
 def rewrite_equations(rule: EquationRule) -> Rewrite:
-    """Applies a rule at every equation."""
-
     return split_equations(lambda equation, around: ((after,) for after in rule(equation, around)))
 
 
 def split_equations(rule: SeveralRule) -> Rewrite:
-    """Applies a rule that replaces one equation by several."""
-
     def change(spec: Spec, start: int) -> Iterator[Changed]:
         for layer in spec.layers:
             for equation in equations(layer.body):
@@ -67,9 +62,8 @@ def split_equations(rule: SeveralRule) -> Rewrite:
     return change
 
 
+# A rule may change several equations of a layer together.
 def rewrite_layers(rule: LayerRule) -> Rewrite:
-    """Applies a rule that changes several equations of a layer together."""
-
     def change(spec: Spec, start: int) -> Iterator[Changed]:
         for layer in (layer for layer in spec.layers if any(equations(layer.body))):
             around = Around(spec, layer, next(equations(layer.body)), start)
@@ -81,9 +75,8 @@ def rewrite_layers(rule: LayerRule) -> Rewrite:
     return change
 
 
+# Two tensors of a layer are exchanged wherever the layer reads them.
 def exchange_pairs(rule: Callable[[Layer], Iterator[tuple[str, str]]]) -> Rewrite:
-    """Exchanges two tensors of a layer, wherever the layer reads them."""
-
     def change(spec: Spec, start: int) -> Iterator[Changed]:
         for layer in spec.layers:
             for pair in rule(layer):
@@ -100,8 +93,8 @@ def _change_body(layer: Layer, after: dict[int, tuple[Equation, ...]]) -> Change
     return Changed(replace(layer, body=body), before, tuple(new for equation in before for new in after[id(equation)]))
 
 
+# The outer expressions come first.
 def find_variants(e: Expression, rule: NodeRule, around: Around) -> Iterator[Expression]:
-    """Yields e with each change of the rule at each of its expressions, the outer ones first."""
     yield from rule(e, around)
     for number, child in enumerate(children(e)):
         for new in find_variants(child, rule, around):

@@ -71,21 +71,21 @@ class Subject:
     def head(self) -> Layer:
         return next(layer for layer in self.tree.layers if layer.name == self.layer)
 
+    # The paths of weights begin with the layer, if another carries axes along for it.
     @property
     def prefix(self) -> str:
-        """Returns the prefix of the paths of weights: the layer, if another carries axes along for it."""
         return f"{self.name}." if self.layer != self.name else ""
 
+    # The result is None if it is not well formed.
     def vary(self, layer: Layer) -> Spec | None:
-        """Returns the tree with one layer replaced, or None if the result is not well formed."""
         layers = {other.name: other for other in self.written.layers} | {layer.name: layer}
         checked, findings, _ = check_layer(layer, layers, self.legend, find_weighted(layers))
         new = replace(checked, time=self.time) if checked.name == self.layer else checked
         tree = replace(self.tree, layers=tuple(new if other.name == new.name else other for other in self.tree.layers))
         return None if _select_serious(findings) else tree
 
+    # Each call has a layer of its own, whose tensors have the axes that it carries along.
     def separate(self) -> Subject:
-        """Returns the subject with a layer of its own for each call, whose tensors have the axes that it carries along."""
         apart = specialise(self.tree, self.layer, apart=True)
         short = replace(apart, layers=tuple(map(_omit_sums, apart.layers)))
         subject = replace(self, written=short)
@@ -102,8 +102,8 @@ class Subject:
         held = {self.prefix + path: weights[path] for path in self.weights(tree) if path in weights}
         return reference.evaluate(tree or self.tree, self.layer, arrays, held, self.legend, trace)
 
+    # Arguments of functions and operators are not tensors of the text, but may be tensors of its code.
     def list_arguments(self, inputs: Mapping[str, ArrayLike], weights: Mapping[str, ArrayLike]) -> list[Array]:
-        """Evaluates the arguments of functions and operators, which are no tensors of the text, but may be of its code."""
         layers, trace, places = {layer.name: layer for layer in self.tree.layers}, dict[str, Array](), itertools.count()
         bodies = (_name_arguments(layer.body, Scope.of(layer, layers), places) for layer in layers.values())
         copies = (replace(layer, body=body) for layer, body in zip(layers.values(), bodies, strict=True))
@@ -120,15 +120,15 @@ class Subject:
         names_of_copies = {layer.name: names.get(layer.span, layer.name) for layer in apart.written.layers}
         return names_of_copies | {CARRIER: CARRIER}
 
+    # `blocks.0.MLP` in the trace is the layer that it calls.
     def find_layer(self, path: str) -> Layer:
-        """Returns the layer at a path of the trace: the layer that `blocks.0.MLP` calls."""
         layer, layers = self.head, {candidate.name: candidate for candidate in self.tree.layers}
         for part in path.split("."):
             layer = callees(layer, layers).get(part, layer)
         return layer
 
+    # An input that stands in a slot comes with the letter of the axis in which it selects.
     def find_selectors(self) -> dict[str, str]:
-        """Returns the inputs that stand in a slot, with the letter of the axis in which they select."""
         heads = {w.name: w.indices for layer in self.written.layers for w in layer.weights}
         letters = dict[str, str]()
         for e in self._expressions():
@@ -138,8 +138,8 @@ class Subject:
                         letters[slot.name] = axis.letter
         return {formal.name: letters[formal.name] for formal in self.head.formals if formal.name in letters}
 
+    # These letters of sizes only count loops.
     def turns(self) -> frozenset[str]:
-        """Returns the letters of sizes that only count loops."""
         counts = {
             loop.count.name for layer in self.written.layers for loop in loops(layer.body) if isinstance(loop.count, Name)
         }
@@ -158,7 +158,6 @@ class Subject:
         return {name: self.legend.length(letter) for name, letter in sorted(named) if name in self.find_used()}
 
     def bind(self, values: Mapping[str, int]) -> Subject:
-        """Returns the subject with open sizes bound. Raises EinformerError E603 to E605."""
         return replace(self, legend=binding.bind_sizes(self.written, self.legend, values))
 
     def _expressions(self) -> Iterator[Expression]:
@@ -209,7 +208,6 @@ def _select_serious(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def isolate(given: Equations, bind: Mapping[str, binding.Given]) -> Subject:
-    """Isolates the given layer, with sizes and scalars bound. Raises EinformerError."""
     spec, origin = _find_specification(given, frozenset(bind))
     written, legend = binding.bind(spec.written, bind, "bind")
     if origin is not None:

@@ -34,8 +34,8 @@ class Trial:
     output: Array
     legend: Legend
 
+    # A tensor, its shape, and the mean and deviation of its finite numbers.
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yields the cells of a table: a tensor, its shape, and the mean and deviation of its finite numbers."""
         for name, array in self.tensors.items():
             finite = array[np.isfinite(array)]
             mean_and_deviation = (f"{finite.mean():.3g}", f"{finite.std():.3g}") if finite.size else ("none", "none")

@@ -20,8 +20,8 @@ SMALLEST, LARGEST = 0.01, 2.0  # magnitudes of a row of an input: at the smalles
 Given = ArrayLike | Callable[..., ArrayLike]
 
 
+# An input is given, else whole numbers where it selects, else normal numbers.
 def draw_inputs(subject: Subject, given: Mapping[str, Given], seed: int) -> dict[str, NDArray[np.generic]]:
-    """Returns an array for each input: the given one, whole numbers where it selects, else normal numbers."""
     random, selecting = np.random.default_rng(seed), subject.find_selectors()
     arrays = dict[str, NDArray[np.generic]]()
     for formal in subject.head.formals:
@@ -42,8 +42,8 @@ def _read_given(subject: Subject, given: Given) -> NDArray[np.generic]:
     return np.asarray(given(**sizes))
 
 
+# Vectors are around one, others of a scale that keeps magnitudes.
 def draw_weights(subject: Subject, seed: int) -> dict[str, Array]:
-    """Returns an array for each weight: vectors around one, others of a scale that keeps magnitudes."""
     random, arrays = np.random.default_rng(seed + 1), dict[str, Array]()
     for path, weight in subject.weights().items():
         normal = random.standard_normal(weight.shape)
@@ -53,7 +53,6 @@ def draw_weights(subject: Subject, seed: int) -> dict[str, Array]:
 
 
 def shape_of(subject: Subject, formal: Tensor) -> tuple[int, ...]:
-    """Returns the shape of an input."""
     return tuple(subject.legend.length(letter) for letter in slot_letters(formal))
 
 

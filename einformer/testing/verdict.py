@@ -23,6 +23,6 @@ def its_own_errors(name: str, facts: Iterable[str]) -> Iterator[None]:
         raise disagree("E901", f"`{name}` raises {type(problem).__name__}: {problem}", facts=facts) from problem
 
 
+# `raise disagree("E902", …)`.
 def disagree(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (), fix: str = "") -> Disagreement:
-    """Makes a disagreement of a single finding: `raise disagree("E902", …)`."""
     return Disagreement([Finding(code, message, span, tuple(facts), fix)])
