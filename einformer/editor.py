@@ -33,14 +33,14 @@ class Page:
 
     document: TextDocument
 
+    # A line ends in one character.
     @cached_property
     def text(self) -> str:
-        """Returns the text as it is checked: a line ends in one character."""
         return self.document.source.replace("\r\n", "\n")
 
+    # The tree is None where there is no program. A note without a block of einformer has no findings.
     @cached_property
     def checked(self) -> tuple[Spec | None, tuple[Finding, ...]]:
-        """Returns the tree, None where there is no program, and the findings; a note without a block of einformer has none."""
         name = unquote(urlsplit(self.document.uri).path).rpartition("/")[2]
         if not name.endswith(".ein") and "einformer" not in self.text:
             return None, ()
@@ -49,9 +49,9 @@ class Page:
         except EinformerError as error:
             return None, error.findings
 
+    # An editor shows the message, then the rule and what to write instead.
     @property
     def diagnostics(self) -> list[types.Diagnostic]:
-        """Returns the findings as an editor shows them: the message, then the rule and what to write instead."""
         return [
             types.Diagnostic(
                 range=self.place(finding.span.written),
@@ -63,21 +63,20 @@ class Page:
             for finding in self.checked[1]
         ]
 
+    # Columns are in the units of the editor.
     def place(self, span: Span) -> types.Range:
-        """Returns the lines and columns of a span, in the units of the editor."""
         lines = (self.text[:at].split("\n") for at in (span.start, max(span.end, span.start + 1)))
         ends = [self.document.position_to_client_units(ServerTextPosition(len(some) - 1, len(some[-1]))) for some in lines]
         return types.Range(*ends)
 
+    # The smallest part of the text around a position, and the layer in which it stands.
     def find(self, position: types.Position) -> tuple[Node, Layer | None] | None:
-        """Returns the smallest part of the text around a position, and the layer in which it stands."""
         tree, here = self.checked[0], self.document.position_from_client_units(position)
         at = sum(len(line) + 1 for line in self.text.split("\n")[: here.line]) + here.character
         around = [(node, layer) for node, layer in _walk(tree) if _holds(node.span, at)] if tree else []
         return min(around, key=lambda pair: pair[0].span.written.end - pair[0].span.written.start, default=None)
 
     def hover(self, position: types.Position) -> str:
-        """Returns what is under a position; empty where nothing is."""
         tree = self.checked[0]
         match self.find(position), tree:
             case ((Index(letter=letter) | Axis(letter=letter), _), Spec()):
@@ -93,7 +92,6 @@ class Page:
                 return ""
 
     def define(self, position: types.Position) -> types.Range | None:
-        """Returns the place where the name or the index under a position is defined."""
         tree, found = self.checked[0], self.find(position)
         if tree is None or found is None:
             return None
@@ -186,7 +184,6 @@ def _remark(node: Axis | Scalar | Weight) -> str:
 @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
 @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
 def check(editor: LanguageServer, change: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams) -> None:
-    """Publishes the findings of a document."""
     page = Page(editor.workspace.get_text_document(change.text_document.uri))
     editor.text_document_publish_diagnostics(
         types.PublishDiagnosticsParams(change.text_document.uri, page.diagnostics, change.text_document.version)
@@ -195,14 +192,12 @@ def check(editor: LanguageServer, change: types.DidOpenTextDocumentParams | type
 
 @server.feature(types.TEXT_DOCUMENT_HOVER)
 def hover(editor: LanguageServer, at: types.HoverParams) -> types.Hover | None:
-    """Returns what is under the pointer, as Markdown."""
     text = Page(editor.workspace.get_text_document(at.text_document.uri)).hover(at.position)
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text else None
 
 
 @server.feature(types.TEXT_DOCUMENT_DEFINITION)
 def define(editor: LanguageServer, at: types.DefinitionParams) -> types.Location | None:
-    """Returns where the name under the pointer is defined."""
     place = Page(editor.workspace.get_text_document(at.text_document.uri)).define(at.position)
     return types.Location(at.text_document.uri, place) if place is not None else None
 

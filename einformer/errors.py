@@ -32,35 +32,34 @@ class Span(NamedTuple):
     start: int
     end: int
 
+    # `gpt2.ein:8`.
     def __str__(self) -> str:
-        """Returns `gpt2.ein:8`."""
         return f"{self.written.source.name}:{self.line}"
 
+    # The file is the one that the author wrote.
     @property
     def written(self) -> Span:
-        """Returns the same span in the file that the author wrote."""
         return self.source.place(self.start, self.end) if self.source.place else self
 
+    # Lines count from 1.
     @property
     def line(self) -> int:
-        """Returns the line of the first character, from 1."""
         written = self.written
         return written.source.text.count("\n", 0, written.start) + 1
 
+    # Columns count from 1.
     @property
     def column(self) -> int:
-        """Returns the column of the first character, from 1."""
         written = self.written
         return written.start - written.source.text.rfind("\n", 0, written.start)
 
+    # At least one character after the first.
     @property
     def after(self) -> Span:
-        """Returns the place after the last character, at least one after the first."""
         return Span(self.source, max(self.end, self.start + 1), self.end)
 
     @property
     def text(self) -> str:
-        """Returns the characters."""
         return self.source.text[self.start : self.end]
 
 
@@ -79,9 +78,9 @@ class Rule:
     good: str
 
 
+# Codes come in the order of `errors.toml`.
 @functools.cache
 def catalogue() -> dict[str, Rule]:
-    """Returns every code with its rule, in the order of `errors.toml`."""
     text = (pathlib.Path(__file__).parent / "errors.toml").read_text(encoding="utf-8")
     return {code: Rule(code, **row) for code, row in tomllib.loads(text).items()}
 
@@ -96,19 +95,17 @@ class Finding:
     facts: tuple[str, ...] = ()
     fix: str = ""
 
+    # A text cannot steer a terminal or a log of GitHub by control characters.
     def __post_init__(self) -> None:
-        """Escapes control characters, so that a text cannot steer a terminal or a log of GitHub."""
         object.__setattr__(self, "message", printable(self.message))
         object.__setattr__(self, "facts", tuple(map(printable, self.facts)))
         object.__setattr__(self, "fix", "\n".join(map(printable, self.fix.split("\n"))))  # of which some have several lines
 
     @property
     def rule(self) -> Rule:
-        """Returns the row of the catalogue."""
         return catalogue()[self.code]
 
     def as_data(self) -> dict[str, object]:
-        """Returns the object for `--json`."""
         span, after = self.span, self.span.after
         return {
             "code": self.code,
@@ -146,8 +143,8 @@ class EinformerError(Exception):
         return type(self), (self.findings,)
 
 
+# `\x1b`, `\u202e`: such characters move a cursor, turn the direction of writing or end a line.
 def printable(text: str) -> str:
-    r"""Replaces characters that move a cursor, turn the direction of writing or end a line: `\x1b`, `\u202e`."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -16,8 +16,8 @@ def register(shell: Any) -> None:
     shell.register_magic_function(functools.partial(read_cell, shell), "cell", "ein")
 
 
+# The name on the magic's line is bound to the specification. Errors are printed.
 def read_cell(shell: Any, line: str, cell: str) -> Specification | None:
-    """Returns the specification of a cell, and binds it to the name on the magic's line. Its errors are printed."""
     name = line.strip()
     if name and not name.isidentifier():
         print(f"`{name}` is not a name in Python: write `%%ein attention`", file=sys.stderr)

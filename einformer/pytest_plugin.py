@@ -24,7 +24,6 @@ _CHECKS = pytest.StashKey[list[dict[str, Any]]]()  # one for each worker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of this plugin."""
     group = parser.getgroup("einformer")
     group.addoption("--einformer", action="store_true", help="collect the einformer blocks of Markdown files and docstrings")
     group.addoption("--einformer-summary", action="store_true", help="say at the end what einformer checked")
@@ -33,9 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# The hook must be there before anything imports the packages.
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Installs the import hook before anything imports the packages."""
     packages = early_config.known_args_namespace.einformer_contracts
     if packages:
         from einformer.contracts.imports import install
@@ -48,7 +47,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Removes the import hook."""
     if _FINDER in config.stash:
         from einformer.contracts.imports import remove
 
@@ -56,7 +54,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collects files that hold texts."""
     blocks = parent.config.getoption("einformer") and file_path.suffix in (".md", ".py")
     collected: pytest.Collector | None = (
         Texts.from_parent(parent, path=file_path) if blocks or file_path.suffix == ".ein" else None
@@ -86,7 +83,6 @@ class Text(pytest.Item):
         self.text = text
 
     def runtest(self) -> None:
-        """Raises all errors of the text, or the missing ones."""
         from einformer.architectures import texts
         from einformer.errors import EinformerError, Source
 
@@ -103,12 +99,11 @@ class Text(pytest.Item):
         if missed:
             pytest.fail("\n".join(f"line {line} is not refused with {wanted[line]}" for line in sorted(missed)), pytrace=False)
 
+    # Our message has no stack.
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Returns our message without a stack."""
         return str(excinfo.value) if _is_ours(excinfo.value) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Returns the place of the text."""
         return self.path, len(self.text) - len(self.text.lstrip("\n")), self.name
 
 
@@ -133,9 +128,9 @@ def _find_documented(written: str) -> Iterator[tuple[int, str]]:
                 yield from _find_blocks(text, node.body[0].lineno - 1)
 
 
+# The frames of the checks are removed from a broken contract.
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """Removes the frames of the checks from a broken contract."""
     if call.excinfo is not None and _is_ours(call.excinfo.value):
         error = call.excinfo.value
         call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(_filter_frames(error.__traceback__)))
@@ -152,8 +147,8 @@ def _filter_frames(trace: TracebackType | None) -> TracebackType | None:
     return TracebackType(rest, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
 
 
+# A worker of xdist sends what it checked to the process that reports it.
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Sends what a worker of xdist checked to the process that reports it."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None and _FINDER in session.config.stash:
         output["einformer"] = _count_checks(session.config.stash[_FINDER])
@@ -161,13 +156,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Takes what a worker of xdist checked."""
     if checks := getattr(node, "workeroutput", {}).get("einformer"):
         node.config.stash.setdefault(_CHECKS, []).append(checks)
 
 
+# Packages without contracts have a line each.
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Prints a line if it was asked for, and a line for each package without contracts."""
     finder: Any = config.stash.get(_FINDER, None)
     checks = config.stash.get(_CHECKS, [_count_checks(finder)] if finder else [])  # with xdist, of the workers
     loaded = {name for some in checks for name in some["loaded"]}

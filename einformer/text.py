@@ -30,11 +30,10 @@ class Bytes:
     """Tokens that are the bytes of UTF-8."""
 
     def read(self, text: str) -> list[int]:
-        """Returns the bytes."""
         return list(text.encode())
 
+    # A letter waits for all of its bytes.
     def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
-        """Returns the letter that a byte completes. A letter waits for all of its bytes."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.decode(bytes(before))
         return lambda token: decoder.decode(bytes([token]))
@@ -54,12 +53,11 @@ class Tokenizer:
             raise fail("E801", f"`{path}` cannot be read: {error}", fix="a fresh copy of the file") from error
 
     def read(self, text: str) -> list[int]:
-        """Returns the tokens of the tokenizer."""
         ids: list[int] = self.theirs.encode(text).ids
         return ids
 
+    # A space may stand between words only, so a token completes letters after the tokens before it.
     def spelling(self, before: Sequence[int]) -> Callable[[int], str]:
-        """Returns the letters that a token completes, after the tokens before it: a space may stand between words only."""
         return Spelling(self.theirs.decode, list(before)).add
 
 
@@ -76,7 +74,6 @@ class Spelling:
         self.shown, self.known = self.decode(self.tokens), len(self.tokens)
 
     def add(self, token: int) -> str:
-        """Adds a token and returns its text."""
         self.tokens.append(token)
         text = self.decode(self.tokens)
         begun = len(text) - len(text.rstrip("\ufffd"))
@@ -166,8 +163,8 @@ def _find_end_tokens(config: documents.JsonObject) -> list[int]:
     return listed
 
 
+# The vocabulary is bytes.
 def use_bytes(model: Model) -> Model:
-    """Returns the same model with a vocabulary of bytes."""
     if "V" not in model.legend.letters or not isinstance(model.legend.values.get("V", _BYTES), int):
         return model
     return model.bind(V=_BYTES)

@@ -23,8 +23,8 @@ MAXIMUM_FILE = 10_000_000  # characters: notes are longer than the text that the
 _SHIPPED = pathlib.Path(__file__).parent
 
 
+# As written, with the layers of the library that it calls; elaborated; and its findings.
 def elaborate(source: Source) -> tuple[Spec, Spec, tuple[Finding, ...]]:
-    """A text written out, with the layers of the library that it calls; the elaborated text; and its findings."""
     source = replace(source, text=source.text.removeprefix("\ufeff").replace("\r\n", "\n"))
     try:
         near = reach(source.text)
@@ -54,16 +54,16 @@ def _name_in_head(finding: Finding, library: Spec) -> Finding:
     return replace(finding, fix=f"`{heads[0]}`, as the library has it") if heads else finding
 
 
+# With the layers of the library that it calls.
 @functools.cache
 def write_out(name: str) -> Spec:
-    """A shipped text written out, with the layers of the library that it calls."""
     near = reach(text(name).text)
     return with_library(parser.parse(text(name), near)[0], near)
 
 
+# Every file may name and call these without writing them.
 @functools.cache
 def library() -> Spec:
-    """The axes and scalars that every file may name, and the layers that it may call, without writing them."""
     return reach(text("library").text)
 
 
@@ -84,9 +84,9 @@ def _named_layers(name: str) -> tuple[str, ...]:
     return tuple(other for other in blocks if other in words)
 
 
+# Alone, since few texts need many layers, and parsing all takes a tenth of the start.
 @functools.cache
 def _parse_block(name: str) -> Spec:
-    """A layer of the library, or its legend; alone, since few texts need many, and parsing all takes a tenth of the start."""
     source = _library_blocks()[name]
     varied = re.match(r"\s*layer \w+ = (\w+)", source.text)
     layers = _parse_block(varied[1]).layers if varied else ()
@@ -94,9 +94,9 @@ def _parse_block(name: str) -> Spec:
     return parser.parse(source, replace(EMPTY, layers=(*layers, *stubs)))[0]
 
 
+# A layer stands in its place among empty lines; the legend has no name.
 @functools.cache
 def _library_blocks() -> dict[str, Source]:
-    """Each layer of the library by its name, and the legend, by none; in its place among empty lines."""
     source, blocks, above = text("library"), dict[str, Source](), 0
     for block in re.split(r"\n(?=layer )", source.text):
         name = re.match(r"layer (\w+?)(?=[_( ])", block)
@@ -111,12 +111,10 @@ def _words(text: str) -> set[str]:
 
 @functools.cache
 def shipped() -> tuple[str, ...]:
-    """The names of the shipped architectures."""
     return tuple(sorted(name[:-4] for name in os.listdir(_SHIPPED) if name.endswith(".ein") and name != "library.ein"))
 
 
 def text(name: str) -> Source:
-    """The text of a shipped architecture."""
     return Source(f"{name}.ein", (_SHIPPED / f"{name}.ein").read_text(encoding="utf-8"))
 
 

@@ -154,7 +154,6 @@ def _write_source(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace, printed: str, **data: str) -> int:
-    """Writes a text to the file of `--out`, or prints it."""
     out = notes.find_out(options, options.target, os.path.join(options.target, "config.json"))
     if not out:
         return _print(options, printed, **data)

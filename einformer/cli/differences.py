@@ -24,8 +24,8 @@ _SIGNS = (("-", "red"), ("+", "green"))
 Rows = list[tuple[str, ...]]
 
 
+# Numbers come first, in tables, then the changes of the legend and of each layer, then counts in letters.
 def show(comparison: Comparison, targets: Sequence[str]) -> None:
-    """Prints numbers in tables, then the changes of the legend and of each layer, then counts in letters."""
     title = "" if comparison.difference else "no difference"
     names = _name_targets(targets)
     tables = [table for table in (_list_values(comparison, names), _list_counts(comparison, names)) if table[1:]]

@@ -16,7 +16,6 @@ OK = 0
 
 
 def show_text(options: argparse.Namespace) -> int:
-    """Shows the equations of a text, with their notes and the words for the noted places."""
     source = shelf.read(options.document)
     equations = list(citations.find_noted(targets.parse(source.text, source.name).written, source.name.removesuffix(".ein")))
     if options.json:
@@ -33,8 +32,8 @@ def show_text(options: argparse.Namespace) -> int:
     return OK
 
 
+# Without a source, all sources are shown.
 def show_source(options: argparse.Namespace) -> int:
-    """Shows the equations of the shipped texts that follow a source, by place, or all sources."""
     sources_by_key = sources()
     if options.document:
         options.misuse("either a document or text, or --cites")

@@ -21,7 +21,6 @@ WIDTH = 100  # of a table whose rows are sentences
 
 
 def show_claims(options: argparse.Namespace) -> int:
-    """Shows the verdict on every claim."""
     from einformer.notes import claims
 
     verdicts = [claims.judge(claim) for claim in claims.claims()]
@@ -35,7 +34,6 @@ def show_claims(options: argparse.Namespace) -> int:
 
 
 def show_errata(options: argparse.Namespace) -> int:
-    """Shows the result of the check of every erratum."""
     from einformer.notes import errata
 
     verdicts = [errata.judge(erratum) for erratum in errata.errata()]
@@ -50,8 +48,8 @@ def show_errata(options: argparse.Namespace) -> int:
     return OK
 
 
+# Without documents, those that our texts follow are shown.
 def show_notes(options: argparse.Namespace) -> int:
-    """Shows the equations and formulas of documents with their lines and tests, or the documents that our texts follow."""
     from einformer.architectures import texts
     from einformer.cli import literature
     from einformer.notes import notations, references, rendering
@@ -98,16 +96,16 @@ def _wrap(text: str, indent: int) -> list[str]:
     return around.wrap(text)
 
 
+# The file of `--out` must not be one that is read.
 def find_out(options: argparse.Namespace, *read: str) -> pathlib.Path | None:
-    """Returns the file of `--out`. It is none of those that are read."""
     out = pathlib.Path(options.out) if options.out else None
     if out and out.exists() and any(os.path.exists(path) and out.samefile(path) for path in read):
         options.misuse(f"`{out}` is what is read")
     return out
 
 
+# The file appears once it is complete.
 def write_whole(path: pathlib.Path, text: str) -> None:
-    """Writes a file, which appears once it is complete."""
     from einformer.report import plot
 
     with plot.open_whole(path) as beside:
@@ -115,7 +113,6 @@ def write_whole(path: pathlib.Path, text: str) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Evaluates a note, and checks its statements."""
     from einformer.notes import shelf
     from einformer.testing import execution
 

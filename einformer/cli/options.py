@@ -87,7 +87,6 @@ def _read_stage(text: str) -> tuple[int, int]:
 
 
 def seed(text: str) -> int:
-    """Reads a seed, which every generator takes."""
     if not text.isdecimal() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 0, less than 2^63")
     return int(text)

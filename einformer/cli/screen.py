@@ -32,8 +32,8 @@ _EXCERPT = re.compile(r" +\d* \|")
 _HANG = re.compile(r" *(?:\S.*?  +)?")  # the indentation of a line, or its first column
 
 
+# A number that JSON lacks is a word: "inf", "-inf" or "nan".
 def show_json(data: object) -> None:
-    """Prints JSON. A number that JSON lacks is a word: "inf", "-inf" or "nan"."""
     text = json.dumps(_name_infinities(data), ensure_ascii=False, indent=2, allow_nan=False)
     print("\n".join(line if line.isprintable() else _escape_json(line) for line in text.split("\n")))
 
@@ -50,8 +50,8 @@ def _name_infinities(data: object) -> object:
     return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
+# Plain text goes to a pipe, coloured and folded text to a terminal. Nothing in the text steers the terminal.
 def show(text: str, to: TextIO | None = None) -> None:
-    """Prints plain text in a pipe, coloured and folded text in a terminal. Nothing in the text steers the terminal."""
     to, text = to or sys.stdout, "\n".join(map(printable, text.split("\n")))
     if to.isatty():
         _show_in_terminal(text, to)
@@ -79,26 +79,24 @@ def _fold(line: str, width: int) -> str:
 
 
 def align_texts(rows: Sequence[tuple[str, str]]) -> str:
-    """Lays out headings and their texts in two columns."""
     width = max(len(heading) for heading, _ in rows)
     return "\n".join(f"{heading:{width}}  {text}" for heading, text in rows)
 
 
+# The first column is to the left, the others to the right.
 def align(rows: Sequence[Sequence[str]]) -> str:
-    """Lays out rows in columns, the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([first.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() for first, *cells in rows]
     return "\n".join(lines)
 
 
 def align_left(rows: Sequence[Sequence[str]]) -> str:
-    """Lays out rows in columns, all to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows)
 
 
+# In a terminal the head is coloured, and the last column folds.
 def show_table(rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows under a head. In a terminal the head is coloured, and the last column folds."""
     rows = [[printable(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         print(align_left(rows))
@@ -115,9 +113,9 @@ def show_table(rows: Sequence[Sequence[str]]) -> None:
     Console(highlight=False).print(table)
 
 
+# The terminal shows it if the output goes elsewhere.
 @contextlib.contextmanager
 def bar(total: int) -> Iterator[Callable[[], object]]:
-    """Shows a progress bar in the terminal if the output goes elsewhere."""
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield lambda: None
         return

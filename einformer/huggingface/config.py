@@ -139,7 +139,6 @@ def bind_text(imported: Imported, given: Mapping[str, binding.Given]) -> tuple[S
 
 
 def config_text(config: Mapping[str, object], name: str, legend: Legend, dtype: str) -> str:
-    """Writes the config.json with which transformers makes the same model, with weights of a dtype."""
     table = family(name)
     kept = {key: value for key, value in config.items() if key not in _OF_WEIGHTS}
     read = {key: legend.named(Name(letter)) for key, letter in table.saved.items()}

@@ -29,13 +29,12 @@ class JsonObject:
     def span(self, key: str = "") -> Span:
         return self.places.get(key, Span(self.source, 0, 1))
 
+    # `n_embd, config.json:9`.
     def origin(self, key: str) -> str:
-        """Returns `n_embd, config.json:9`: a key and its line."""
         return f"{key}, {self.source.name}:{self.places[key].line}" if key in self.places else key
 
 
 def read(path: pathlib.Path) -> JsonObject:
-    """Reads the object in a JSON file. Raises EinformerError E610, E801, E802."""
     if not os.path.isfile(path):
         raise fail("E802", f"there is no file {name(str(path), 300)}")
     try:
@@ -50,7 +49,6 @@ def read(path: pathlib.Path) -> JsonObject:
 
 
 def parse(source: Source) -> JsonObject:
-    """Reads the object of a JSON text. Raises EinformerError E610."""
     start = Span(source, 0, 1)
     try:
         values = json.loads(source.text)
@@ -103,7 +101,6 @@ def _find_heads(document: JsonObject) -> list[tuple[str, str, object]]:
 
 
 def rename_keys(document: JsonObject, names: Mapping[str, str]) -> JsonObject:
-    """Returns the document with other names for some keys, and for keys inside them. Raises EinformerError E615."""
     return _collect(document, [(key, _rename_key(key, names), value) for key, value in document.values.items()])
 
 
@@ -158,8 +155,8 @@ def _find_keys(source: Source) -> dict[str, Span]:
     return places
 
 
+# Values are printed as short JSON.
 def show_value(value: object) -> str:
-    """Prints a value for messages, in short JSON."""
     match value:
         case dict() | list() | tuple():
             return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
@@ -171,8 +168,8 @@ def show_value(value: object) -> str:
             return f"a {type(value).__name__}"
 
 
+# Names are printed without control characters, and short.
 def name(key: object, most: int = 60) -> str:
-    """Prints a key, or the name of a file, for messages: without control characters, and short."""
     return f"`{_shorten(json.dumps(key)[1:-1], most)}`" if isinstance(key, str) else show_value(key)
 
 

@@ -70,9 +70,9 @@ class Family:
     saved: Mapping[str, str]
     tensors: Tensors
 
+    # These keys select variants.
     @property
     def choosing(self) -> set[str]:
-        """The keys that select variants."""
         return {key for when in self.variants.values() for key in when}
 
     @property
@@ -81,19 +81,18 @@ class Family:
 
 
 def families() -> list[str]:
-    """Returns every `model_type` that can be read."""
     names = {path.name.removesuffix(".toml") for path in _TABLES.iterdir() if path.name.endswith(".toml")}
     return sorted(names - _NO_FAMILY)
 
 
+# The models of a family may follow several texts.
 def architectures(name: str) -> set[str]:
-    """Returns every text that the models of a family may follow."""
     return {family(f"{name} {variant}").architecture for variant in ("", *family(name).variants)}
 
 
+# `llama tied` is a family with a variant.
 @functools.cache
 def family(name: str) -> Family:
-    """Returns the table of a family, with the variants that follow its name: `llama tied`."""
     name, *chosen = name.split()
     table = merge_tables(name)
     variants = table.pop("variant", {})
@@ -129,8 +128,8 @@ def family(name: str) -> Family:
     )
 
 
+# The keys of every config, the tables that a family extends, and its own rows.
 def merge_tables(name: str) -> dict[str, Any]:
-    """Returns the whole table of a family: the keys of every config, the tables that it extends, and its own rows."""
     return lay_over(_read_whole(_SHARED / "every_family.toml"), _read_whole(_TABLES / f"{name}.toml"))
 
 
@@ -216,8 +215,8 @@ def _read_list(**row: Any) -> WordList | NumberList:
     return NumberList(**row) if "range" in row else WordList(**row)
 
 
+# TOML does not have null.
 def read_null(value: object) -> object:
-    """Returns None for `null`, which TOML does not have."""
     return None if value == "null" else value
 
 
@@ -255,10 +254,10 @@ def match_form(name: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\\{(\w)\\\}", r"(?P<\1>\\d+)", re.escape(name)))
 
 
+# The name and the axes of a row, the numbers of its layers, and the paths of its weights.
 def match_rows(
     rows: Iterable[tuple[str, str, str]], weights: Iterable[str]
 ) -> Iterator[tuple[str, str, dict[str, str], list[str]]]:
-    """The name and the axes of each row of a table, the numbers of its layers, and the paths of its weights."""
     for ours, name, axes in ((pattern, *rest) for every, *rest in rows for pattern in every.split(" | ")):
         prefix, dot, names = ours.rpartition(".")
         paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]

@@ -71,8 +71,8 @@ class Fixed:
     why: str
     absent: object
 
+    # True is not 1.
     def holds(self, value: object) -> bool:
-        """Returns whether this is one of the values. True is not 1."""
         return any(type(value) is type(fixed) and value == fixed for fixed in self.values)
 
 
@@ -101,7 +101,6 @@ class WordList:
         return all(isinstance(word, str) and word in self.values for word in words)
 
     def numbers(self, value: Sequence[Any], given: Mapping[str, float]) -> list[float]:
-        """Returns the number of each layer. `given` holds the numbers of letters."""
         words = [word for some, times in value for word in some * times] if self.repeated else value
         values = [self.values[word] for word in words]
         return [given[number] if isinstance(number, str) else number for number in values]
@@ -138,7 +137,6 @@ class NumberList:
         return isinstance(value, list) and all(map(self._key.holds, value))
 
     def numbers(self, value: Sequence[float], given: Mapping[str, float]) -> list[float]:
-        """Returns the numbers, or those of the layers. `given` holds the numbers of letters."""
         return [int(self.first + layer in value) for layer in range(int(given["L"]))] if self.layers else list(value)
 
     @property

@@ -81,8 +81,8 @@ def count_file(model_type: str, weights: Mapping[str, Placed], kind: str) -> int
     )
 
 
+# Tensors of experts are one, with its times.
 def list_tensors(table: Family, weights: Mapping[str, Placed]) -> Iterator[FileTensor]:
-    """Yields the tensors of a family that files hold, for weights by path. Those of experts are one with its times."""
     filed = {path for *_, paths in match_rows(table.tensors.files, weights) for path in paths}
     yield from (_make_tensor(*row, weights) for row in match_rows(table.tensors.files, weights))
     yield from (_make_tensor(*row, weights) for row in match_rows(table.tensors.rows, weights) if not filed & {*row[-1]})

@@ -37,7 +37,6 @@ Alone = Callable[[Callable[[], T]], T | None]  # does work in one of several pro
 
 
 def call(work: Callable[[], T]) -> T:
-    """Does work."""
     return work()
 
 
@@ -152,8 +151,8 @@ def _find_in_shard(folder: pathlib.Path, file: str) -> dict[str, Stored]:
 # ---------------------------------------------------------------------------------------------------------- to files
 
 
+# One of several names that share a tensor is written, the first.
 def write(tensors: State, path: str | pathlib.Path) -> None:
-    """Writes a `.safetensors` file of tensors by name. Of names that share a tensor, the first. Raises EinformerError E801."""
     first: dict[int, str] = {}
     for name, tensor in tensors.items():
         first.setdefault(id(tensor), name)

@@ -138,8 +138,8 @@ def read(
     return checkpoint
 
 
+# Tied names share one tensor.
 def save(model_type: str, weights: Mapping[str, Placed], state: State) -> dict[str, Tensor]:
-    """Returns the state dict of transformers, by name, for weights by path. Tied names share one tensor."""
     table = family(model_type)
     tensors = {row.name: row.join(state) for row in _make_rows(table, weights, lambda _: False)}
     return tensors | {name: tensors[other] for name, other in _find_tied(table, tensors).items()}
@@ -180,8 +180,8 @@ class Checkpoint:
     ignored: dict[str, str]
     regions: Regions = field(default_factory=dict)
 
+    # One piece of a tensor of the source is read at a time.
     def write(self, weights: State) -> None:
-        """Writes every weight into its tensor, by path. One piece of a tensor of the source is read at a time."""
         for row in self.rows:
             for (path, place), piece in row.pieces(self.regions):
                 weights[path][place].copy_(piece.read(self.stored[row.name]))
@@ -237,9 +237,9 @@ class TensorRow:
     def paths(self) -> tuple[str, ...]:
         return tuple(self.weights)
 
+    # Letters that a weight's name numbers have no size.
     @property
     def lengths(self) -> list[dict[str, int]]:
-        """Returns the sizes of the letters of each weight, without letters that its name numbers."""
         return [
             {letter: size for letter, size in zip(_list_letters(held), held.shape, strict=True) if letter not in self.at}
             for held in self.weights.values()
@@ -247,11 +247,10 @@ class TensorRow:
 
     @property
     def shape(self) -> Shape:
-        """Returns the shape that the tensor must have."""
         return _find_shape(self.axes, tuple(tuple(sizes.items()) for sizes in self.lengths))
 
+    # A piece is read for the regions of the weights, and stands somewhere in them.
     def pieces(self, regions: Regions) -> Iterator[tuple[tuple[str, tuple[int | slice, ...]], TensorPart]]:
-        """Yields what is read of it for the regions of its weights, and where that stands in them."""
         views = self.split(torch.empty(self.shape, device="meta"))
         for (path, held), view in zip(self.weights.items(), views, strict=True):
             ranges = dict(zip(_list_letters(held), regions.get(path) or map(range, held.shape), strict=True))

@@ -34,15 +34,15 @@ class ConfigPart:
     def omitted(self) -> Mapping[str, Any]:
         return _read_table()["omitted"].get(self.config.values.get("model_type"), {}) if self.whole else {}
 
+    # ``text part `text_config` of llava``, and "" for a whole config.
     @property
     def about(self) -> str:
-        """Returns ``text part `text_config` of llava``, and nothing for a whole config."""
         place = f" `{self.place}`" if self.place else ""
         return f"text part{place} of {self.whole}" if self.whole else ""
 
 
+# A config without parts is its own text part.
 def find_text_part(document: JsonObject) -> ConfigPart:
-    """Returns the text part of a config, or the whole config if it has no parts. Raises EinformerError E611, E613."""
     own, table = document.values.get("model_type"), _read_table()
     own = own if isinstance(own, str) else ""
     place = next((place for place in table["parts"] if isinstance(document.values.get(place), dict)), None)
@@ -91,24 +91,24 @@ def _list_parts(document: JsonObject, place: str) -> list[str]:
     ]
 
 
+# Each wrapping type comes with the type of the text part that is read.
 def wrappers() -> dict[str, str]:
-    """Returns the types of transformers that wrap a text part which is read, with the type of that part."""
     return {name: row["type"] for name, row in _read_table()["text"].items()}
 
 
+# These types compute the same as a family.
 def alike() -> dict[str, str]:
-    """Returns the types that compute the same as a family, with that family."""
     return dict(_read_table()["alike"])
 
 
+# Files of these types hold the keys of the text part themselves.
 def flat() -> dict[str, str]:
-    """Returns the types whose files hold the keys of the text part themselves, with the type of that part."""
     return dict(_read_table()["flat"])
 
 
+# Each type that cannot be read comes with the form that is missing.
 @functools.cache
 def refused() -> dict[str, str]:
-    """Returns the types of transformers that cannot be read, with the form that is missing."""
     rows = tomllib.loads((_TABLES / "refused.toml").read_text(encoding="utf-8"))
     return {name: why for why, names in rows.items() for name in names}
 

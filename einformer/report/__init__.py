@@ -54,7 +54,6 @@ class Report:
 
 
 def data(report: Report) -> dict[str, Any]:
-    """Returns the report for `--json`."""
     return asdict(report) | {"holds": report.holds}
 
 
@@ -101,8 +100,8 @@ def _read_tokens(model: Model, text: str) -> list[int]:
     return [byte % first[1] for byte in text.encode()][-model.inputs()["S"] :]
 
 
+# A text of bytes runs through the model, with new random weights; a model that does not read tokens has no reading.
 def read(subject: Specimen, text: str) -> Reading | None:
-    """Runs a text of bytes through the model, with new random weights. Returns None if it does not read tokens."""
     from einformer.interpreters.torch import measure
 
     tokens = _read_tokens(subject.model, text)

@@ -35,7 +35,6 @@ class Check:
 
 
 def parameters_are_live(subject: Specimen) -> Iterator[Check]:
-    """Compares our count with the tensors of the module."""
     from einformer.interpreters.torch import measure
 
     ours, theirs = sum(part.parameters for part in subject.parts), sum(measure.count_parameters(subject.live).values())
@@ -43,7 +42,6 @@ def parameters_are_live(subject: Specimen) -> Iterator[Check]:
 
 
 def formulas_are_live(subject: Specimen) -> Iterator[Check]:
-    """Compares the formula of each part, at the sizes, with the tensors of the part."""
     from einformer.interpreters.torch import measure
 
     paths = sorted((part.path for part in subject.formulas), key=len, reverse=True)
@@ -56,8 +54,8 @@ def formulas_are_live(subject: Specimen) -> Iterator[Check]:
             yield _compare_numbers(claim, _evaluate(part.parameters, subject.legend), live[part.path])
 
 
+# Torch has a counter of its own.
 def flops_are_counted(subject: Specimen) -> Iterator[Check]:
-    """Compares numbers and formula with torch's own counter."""
     from einformer.interpreters.count.symbols import Symbols
     from einformer.interpreters.torch import measure
 
@@ -72,7 +70,6 @@ def flops_are_counted(subject: Specimen) -> Iterator[Check]:
 
 
 def shapes_are_run(subject: Specimen) -> Iterator[Check]:
-    """Compares the shapes of the legend with those of tensors, at small sizes."""
     small = subject.small
     weightless = {layer.name for layer in small.model.spec.tree.layers[:-1] if not layer.weights}  # without paths
     claimed: dict[tuple[str, str], list[tuple[Shape, Shape]]] = {}
@@ -103,7 +100,6 @@ def _list_instances(small: Small) -> list[EquationCount[int]]:
 
 
 def values_agree(subject: Specimen) -> Iterator[Check]:
-    """Computes the output in three ways."""
     small = subject.small
     for one, other in (("notation", "reference"), ("fast", "reference"), ("fast", "notation")):
         theirs = small.meaning[0] if other == "reference" else small.value(other, small.given)
@@ -111,8 +107,8 @@ def values_agree(subject: Specimen) -> Iterator[Check]:
         yield Check(f"values: {one} = {other}, float64", error <= TOLERANCE, f"differ by {error:.0e}")
 
 
+# The inputs change from each position on: the output before it stays, and some output changes.
 def the_future_is_not_read(subject: Specimen) -> Iterator[Check]:
-    """Changes the inputs from each position on: the output before it stays, and some output changes."""
     import numpy as np
 
     small = subject.small
@@ -154,8 +150,8 @@ CHECKS: dict[str, Callable[[Specimen], Iterable[Check]]] = {
 }
 
 
+# A check that cannot run does not hold.
 def run_check(what: str, check: Callable[[Specimen], Iterable[Check]], subject: Specimen) -> list[Check]:
-    """Returns the checks of one row of the table. A check that cannot run does not hold."""
     try:
         return list(check(subject))
     except EinformerError as error:
@@ -184,5 +180,4 @@ def _measure_error(ours: Array, theirs: Array) -> float:
 
 
 def list_letters(tensor: Tensor | Name) -> list[str]:
-    """Returns the indices of an input or output, in order."""
     return [slot.letter for slot in tensor.slots if isinstance(slot, Index)] if isinstance(tensor, Tensor) else []

@@ -57,8 +57,8 @@ class LayerSection:
     flops_formula: str
 
 
+# The sizes of inputs stand apart.
 def sizes(model: Model) -> Iterator[SizeRow]:
-    """Yields the legend with its numbers. The sizes of inputs stand apart."""
     for axis in model.spec.written.axes:
         letter = printer.show(axis.size)
         if isinstance(axis.size, Name) and letter not in model.open:
@@ -70,8 +70,8 @@ def sizes(model: Model) -> Iterator[SizeRow]:
         yield SizeRow(scalar.name, value, scalar.comment, model.legend.origins.get(scalar.name, str(scalar.span)))
 
 
+# Parts of one layer with equal counts are together.
 def sections(subject: Specimen) -> tuple[LayerSection, ...]:
-    """Returns the parts of a model. Parts of one layer with equal counts are together."""
     groups: dict[tuple[str, int, int], list[tuple[Instance[int], Instance[sympy.Expr]]]] = {}
     for part, formula in zip(subject.parts, subject.formulas, strict=True):
         groups.setdefault((part.layer, part.parameters_of_one, part.flops // part.times), []).append((part, formula))
@@ -98,12 +98,9 @@ def _make_section(subject: Specimen, group: Sequence[tuple[Instance[int], Instan
     )
 
 
+# The sizes of the slots, then of the axes that the layer carries along. A layer with several sets of carried axes comes once
+# for each.
 def shapes(model: Model, legend: Legend) -> Iterator[tuple[str, Equation, Shape, Shape]]:
-    """Yields the shape of each equation by the legend: the sizes of its slots, then of the axes that its layer carries
-    along.
-
-    A layer with several sets of carried axes comes once for each.
-    """
     written = {layer.span: layer for layer in model.spec.tree.layers}
     for layer in specialise(model.spec.tree, model.spec.name).layers:
         own = {e.span: len(_list_slots(e)) for e in equations(written[layer.span].body)}

@@ -51,8 +51,8 @@ class Fit:
         yield "limit", self.describe(self.limit)
         yield "counted", self.counted
 
+    # `79,932,170,240 bytes, 79.93 GB`, or a number of parameters.
     def describe(self, count: int) -> str:
-        """Returns `79,932,170,240 bytes, 79.93 GB`, or a number of parameters."""
         return f"{count:,} parameters" if self.what == "parameters" else f"{count:,} bytes, {spell_bytes(count)}"
 
 
@@ -160,7 +160,6 @@ class _Memory:
 
     @property
     def counted(self) -> str:
-        """Names the components of the bytes."""
         if self.use == "generation":
             stored, cache = self.file or self.precision, self.cache or self.precision
             kept = f"weights and cache in {cache}" if stored == cache else f"weights in {stored}, cache in {cache}"
@@ -168,14 +167,12 @@ class _Memory:
         return f"a training step in {self.precision}, recomputation {self.recompute}; activations as Korthikanti et al. 2022"
 
     def bytes(self, letter: str) -> Callable[[int], int]:
-        """Returns the bytes as a function of the size of a letter."""
         if letter not in self.model.open:
             return lambda size: self.of(self.model.bind(**{letter: size}))(self.sizes)
         bytes_of = self.of(self.model)
         return lambda size: bytes_of({**self.sizes, letter: size})
 
     def of(self, model: Model) -> Callable[[Mapping[str, int]], int]:
-        """Returns the bytes of a model as a function of the sizes of its inputs."""
         if self.use == "training":
             return lambda sizes: (
                 model.memory(

@@ -58,13 +58,12 @@ class Generation:
         return f"{where} up to {self.longest:,} positions" if self.longest < MAXIMUM_SIZE else f"{where} of any length"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Yields the cells of a table under `HEAD`."""
         for kind in self.kinds:
             position, needed = self._count_position(kind), kind.layers * engines.count_needed(kind, self.cache, self.states)
             yield kind.path, f"{kind.layers:,}", _describe(kind), f"{position:,}" if position else "", f"{needed:,}"
 
+    # Needed bytes, those that each engine allocates, and advice.
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yields the totals: needed, allocated by each engine, and advice."""
         bits = 8 * self.weights / self.parameters
         yield (
             "weights",

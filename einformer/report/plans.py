@@ -142,9 +142,9 @@ class ParallelPlan:
     def fits(self) -> bool:
         return self.memory <= self.step.device.memory
 
+    # The least seconds of each kind of work, which may overlap.
     @property
     def times(self) -> dict[str, float]:
-        """The least seconds of each kind of work, which may overlap."""
         device, traffic = self.step.device, [self._find_traffic(stage) for stage in self.stages]
         return {
             "compute": max(stage.flops + stage.waited for stage in self.stages) / device.rate(self.step.precision),
@@ -162,9 +162,9 @@ class ParallelPlan:
         times = self.times
         return max(times, key=times.__getitem__)
 
+    # What fits comes first, then the least time if all overlaps, then if nothing does; of what does not fit, the least.
     @property
     def order(self) -> tuple[bool, int, float, float]:
-        """What fits comes first, then the least time if all overlaps, then if nothing does; of what does not fit, the least."""
         return not self.fits, 0 if self.fits else self.memory, self.seconds, math.fsum(self.times.values())
 
     def _find_traffic(self, stage: DeviceWork) -> tuple[float, float]:
@@ -202,8 +202,8 @@ state: what ranks of the batch share, of the optimiser (zero-1) or all (fsdp). r
 HEAD = ("mesh", "map of letters", "state", "recomputed", "bytes", "compute", "memory", "link", "network", "at least", "bound")
 
 
+# Bytes of a device, and milliseconds.
 def rows(plans: Iterable[ParallelPlan]) -> Iterator[tuple[str, ...]]:
-    """Yields the cells of a table under `HEAD`: bytes of a device, and milliseconds."""
     for plan in plans:
         mesh = ",".join(f"{axis}={size}" for axis, size in plan.mesh)
         times = [_spell(1000 * seconds) for seconds in (*plan.times.values(), plan.seconds)]
@@ -228,8 +228,8 @@ class Pricing:
     ends: Model | None = None  # the model whose last stage this is, with its logits
     cached: dict[object, Any] = field(default_factory=dict)
 
+    # A map that cannot be has no plan.
     def price(self, mesh: Mapping[str, int], shard: str) -> Iterator[ParallelPlan]:
-        """Yields a plan for each way to share state between ranks of the batch; nothing for a map that cannot be."""
         try:
             stages = self._list_stages(mesh, shard)
         except EinformerError as error:
@@ -351,9 +351,9 @@ class _Stage:
     microbatches: int = 1
     kept: int = 1
 
+    # Ranks of the batch may share state in these ways.
     @property
     def states(self) -> tuple[int, ...]:
-        """The ways to share state between ranks of the batch."""
         if self.sharding.replicas == 1 or self.sharding.in_weights:
             return (0,)
         ties = any(row.phase == "gradients" for row in self.rows)
@@ -432,8 +432,8 @@ def find_smallest(model: Model, step: PricedStep, limit: int, most: int = 2**12)
     raise fail("E609", f"no map of letters over {most:,} devices leaves each with {limit:,} bytes", fix="more memory")
 
 
+# The axes are for the batch, for positions, for weights and for experts.
 def list_meshes(devices: int) -> Iterator[dict[str, int]]:
-    """Yields the meshes of so many devices, with axes for the batch, for positions, for weights and for experts."""
     axes = [axis for axis, role in ROLES.items() if role != "stages"]
     for sizes in _list_factors(devices, len(axes)):
         yield {axis: size for axis, size in zip(axes, sizes, strict=True) if size > 1}
@@ -522,8 +522,8 @@ def _find_best(costs: Mapping[frozenset[str], tuple[int, ...]]) -> list[frozense
 # split are the independent ones of a graph. They are taken as large as they can be: splitting one more letter divides more.
 
 
+# Two letters clash if they cannot be split over the same axis of a mesh. Letters of loops are left out.
 def find_clashes(functions: Mapping[str, Function], legend: Legend) -> Clashes:
-    """The indices of weights, but for loops, with those that cannot be split over the same axis of a mesh."""
     loops = {turns.letter for function in functions.values() for turns in walk_loops(function.lines)}
     carried = {letter for function in functions.values() for line in function.weights for letter in line.value.axes}
     clashes = {letter: set[str]() for letter in carried - loops if legend.is_bound(letter)}
@@ -541,14 +541,14 @@ def _list_together(value: Value) -> Iterator[set[str]]:
         yield {*unite_axes(value.operation.factors)}
 
 
+# A token has only some numbers of these indices, which are experts.
 def find_chosen(functions: Mapping[str, Function]) -> frozenset[str]:
-    """The indices of which a token has but some: of experts."""
     operations = (value.operation for function in functions.values() for value in walk_values(function))
     return frozenset(letter for o in operations if isinstance(o, op.Reduce) and o.operator == "top" for letter in o.letters)
 
 
+# An axis of so many ranks can split these letters: the number of ranks divides their sizes.
 def list_sets(clashes: Clashes, legend: Legend, ranks: int, without: Iterable[str] = ()) -> tuple[frozenset[str], ...]:
-    """The largest sets of letters that an axis of so many ranks can split, each number of ranks dividing their sizes."""
     some = {letter for letter in clashes if not legend.length(letter) % ranks} - {*without}
     return tuple(_extend(frozenset(), frozenset(some), frozenset(), clashes)) if some else ()
 

@@ -93,9 +93,9 @@ def _make_figure(subject: PlottedModel, drawn: list[Callable[[Axes, PlottedModel
     return figure
 
 
+# A file beside the target replaces it once it is complete.
 @contextlib.contextmanager
 def open_whole(path: Path) -> Iterator[Path]:
-    """Opens a file beside the target, which replaces it once it is complete."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield beside
@@ -179,8 +179,8 @@ class _Roof:
         line = [left, self.rate / self.bandwidth, right]
         self.axes.plot(line, [self.at(x) for x in line], color=_INK, linewidth=1.5, zorder=1)
 
+    # A colour stands for each part, a shape for each step. Later points at the same place are smaller.
     def point(self, point: series.Point, parts: list[str]) -> None:
-        """Draws a point: a colour for each part, a shape for each step. Later points at the same place are smaller."""
         k = parts.index(point.part)
         self.axes.scatter(
             [point.intensity], [self.at(point.intensity)], 35 * (len(parts) - k) + 25, _COLOURS[k % len(_COLOURS)],

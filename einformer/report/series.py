@@ -31,18 +31,16 @@ class Point:
     intensity: float
 
 
+# Lengths go up to the bound of the text, evenly spaced on a logarithmic axis.
 def lengths(model: Model) -> list[int]:
-    """Returns lengths of a sequence up to the bound of the text, evenly spaced on a logarithmic axis."""
     axis = model.legend.axis_of_size("S")
     longest = LONGEST if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
     steps, shortest = range(_A_DOUBLING * (longest.bit_length() + 1)), min(SHORTEST, longest // 2)
     return sorted({longest, *(n for k in steps if shortest <= (n := round(2 ** (k / _A_DOUBLING))) < longest)})
 
 
+# In percent of the FLOPs of a forward pass.
 def shares(model: Model, batch: int, sequence_lengths: Iterable[int], convention: Convention) -> Series:
-    """Returns the share of each part in the FLOPs of a forward pass, in percent, at these lengths. Raises EinformerError
-    E804.
-    """
     shares_by_part: Series = {}
     for k, length in enumerate(sequence_lengths):
         spent: dict[str, int] = {}
@@ -63,17 +61,15 @@ def _split_flops(model: Model, count: EquationCount[int]) -> Iterator[tuple[str,
     yield label + _TWO_POSITIONS, count.times * count.core
 
 
+# `blocks.{l}.MLP.Gate` is in `MLP`, the layer that the model itself calls. The model's own equations are its logits.
 def part(model: Model, path: str) -> str:
-    """Returns `MLP` for `blocks.{l}.MLP.Gate`: the layer that the model itself calls. The model's own equations are its
-    logits.
-    """
     called = [name for name in path.split(".") if name not in ("", "blocks") and not name.startswith("{")]
     own = "logits" if derive(model.spec.tree, model.spec.name).logits else model.spec.name
     return called[0] if called else own
 
 
+# In GB of a training step.
 def components(model: Model, batch: int, sequence_lengths: Iterable[int], precision: str, recompute: Recompute) -> Series:
-    """Returns the bytes of a training step by component, in GB, at these lengths of a sequence."""
     memories = [model.memory(precision=precision, recompute=recompute, B=batch, S=length) for length in sequence_lengths]
     bytes_by_component = {
         part.name.replace("_", " "): [getattr(memory, part.name) / 1e9 for memory in memories] for part in fields(Memory)
@@ -81,16 +77,16 @@ def components(model: Model, batch: int, sequence_lengths: Iterable[int], precis
     return {name: sizes for name, sizes in bytes_by_component.items() if any(sizes)}
 
 
+# Larger stacks would flatten the picture.
 def readable(at: Sequence[int], stack: Series, size: float) -> tuple[list[int], Series]:
-    """Returns the lengths up to which a stack of areas stays near a size. Larger stacks would flatten the picture."""
     most = _BEYOND * max(size, sum(area[0] for area in stack.values()))
     heights = [sum(areas) for areas in zip(*stack.values(), strict=True)]
     end = max(2, sum(height <= most for height in heights))
     return list(at[:end]), {name: area[:end] for name, area in stack.items()}
 
 
+# Unfused, for a prompt, and for its last position with a cache.
 def points(model: Model, batch: int, length: int, precision: Precision, convention: Convention) -> list[Point]:
-    """Returns a point for each equation that multiplies, unfused: for a prompt, and for its last position with a cache."""
     prompt, last = model.at(B=batch, S=length), model.at(B=batch, S=1)
     steps: tuple[tuple[Literal["prefill", "decode"], Numbers], ...] = (
         ("prefill", Numbers(prompt)),
@@ -104,10 +100,10 @@ def points(model: Model, batch: int, length: int, precision: Precision, conventi
     ]
 
 
+# The least times of a prompt, of its last position, and of a training step.
 def bounds(
     model: Model, batch: int, length: int, precision: str, device: Device, recompute: Recompute = "none"
 ) -> tuple[roofline.TimeBound, roofline.TimeBound, roofline.TimeBound]:
-    """Returns the least times of a prompt, of its last position, and of a training step."""
     _, chosen = choose_rows("exact", precision)
     tree, name, whole, last = model.spec.tree, model.spec.name, model.at(B=batch, S=length), model.at(B=batch, S=1)
     cache = model.cache_bytes(chosen.dtype, B=batch, S=length).total

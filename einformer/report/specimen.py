@@ -67,9 +67,9 @@ class Specimen(Sized):
     def live(self) -> nn.Module:
         return self.model.build(device="meta").eval()
 
+    # The sizes are those that `reference` can compute.
     @functools.cached_property
     def small(self) -> Small:
-        """Returns the same text at sizes that `reference` can compute."""
         model = shrink(self.model)
         return Small(model, choose_inputs(model), self.seed)
 
@@ -106,13 +106,12 @@ class Small(Sized):
 
     @functools.cached_property
     def meaning(self) -> tuple[Array, dict[str, Array]]:
-        """Returns the output and every tensor of `reference`."""
         trace: dict[str, Array] = {}
         return self.model.reference(*self.given, weights=self.weights, trace=trace), trace
 
 
+# An input of token ids has a number of tokens, whether it is read as it is or as a formula.
 def reads(model: Model, legend: Legend) -> list[Read]:
-    """Returns the shape of each input, with the number of tokens if it holds token ids, read as they are or as a formula."""
     door: Any = model.build(device="meta").eval()
     rows = [e.selects[0] if e.selects else derive(model.spec.tree, model.spec.name).vocabulary for e in door.door]
     return [
@@ -143,8 +142,8 @@ def shrink(model: Model) -> Model:
     return model.spec.bind(**_choose_small_sizes(model, 8))
 
 
+# Two rows with an even number of positions, different from every size of the model.
 def choose_inputs(model: Model) -> Mapping[str, int]:
-    """Returns inputs of two rows with an even number of positions, different from every size of the model."""
     longest = model.inputs().get("S", 1)
     return model.inputs(2, max(length for length in (8, 6, 4, 2) if length < max(longest, 3)))
 

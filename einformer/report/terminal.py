@@ -24,7 +24,6 @@ _PIPED, _BAR, _QUOTED = 120, 20, 400  # columns of a page, of a bar; characters 
 
 
 def show(report: Report, name: str) -> None:
-    """Prints tables, with colours in a terminal."""
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_PIPED, color_system=None)
     console.print()
     console.rule(f"[bold]einformer report[/] [bold cyan]{escape(name)}", align="left", style="cyan")
@@ -154,9 +153,9 @@ def _show_inputs(inputs: Mapping[str, int]) -> str:
     return ", ".join(f"{letter} = {size:,}" for letter, size in inputs.items())
 
 
+# The function that it yields names the next step.
 @contextlib.contextmanager
 def progress(steps: int) -> Iterator[Callable[[str], None]]:
-    """Shows a bar until the work is done. Yields a function that names the next step."""
     console = Console(stderr=True)
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
