@@ -393,6 +393,7 @@ class Model:
         mesh: str | Mapping[str, int] = "",
         shard: str = "",
         zero: int = 0,
+        microbatches: int = 1,
         **sizes: int,
     ) -> Memory[int]:
         """Returns the bytes of a training step with Adam on one device, by component: `memory(B=8, S=1024).total`.
@@ -400,14 +401,37 @@ class Model:
         Activations follow the rules of Korthikanti et al. 2022. Over a `mesh`, `dp=8,tp=4`, with a map of letters to its
         axes, `tp: a d' f; dp: b`, they are those of each device, and `sizes` those of all devices together. An axis of the
         mesh divides a tensor once: with `tp: a d' f (s)` the positions of what has no heads (sequence parallel). ZeRO of stage
-        `zero` shares state between the devices that share the batch. Raises EinformerError E601, E603 to E605, E741 to E744.
+        `zero` shares state between the devices that share the batch. With `pp: l` they are those of the fullest stage of the
+        pipeline, through which so many `microbatches` pass, by the schedule 1F1B. Raises EinformerError E601, E603 to E605,
+        E741 to E744.
         """
         from einformer.interpreters.count import numbers, rules
+        from einformer.interpreters.count.exchanges import refuse_microbatches, split_batch
+        from einformer.program.sharding import refuse_zero
 
         chosen = find_row(PRECISIONS, "precision", precision)
         check_name(get_args(rules.Recompute), "recomputation", recompute)
-        legend, sharding = self._at(sizes, mesh, shard)
-        return numbers.count_training(self.spec.tree, self.spec.name, legend, chosen, recompute, sharding, zero)
+        sharding = self._at(sizes, mesh, shard, stages=True)[1]
+        place = self._find_pipeline(sharding)
+        refuse_microbatches(microbatches, None, place is not None)
+        stages, rest = self._list_stages(sharding) or [self], sharding.without(place) if place else sharding
+        if place and zero:
+            refuse_zero(2 if zero == 1 else zero, rest, find_ties(stages))
+        held = [
+            numbers.count_training(
+                stage.spec.tree,
+                self.spec.name,
+                split_batch(self.spec.layer, stage.at(**sizes), microbatches, rest),
+                chosen,
+                recompute,
+                rest,
+                zero,
+                numbers.count_kept(microbatches, len(stages), number),
+                self.spec.tree if number + 1 == len(stages) else stage.spec.tree,
+            )
+            for number, stage in enumerate(stages)
+        ]
+        return max(held, key=lambda memory: memory.total)
 
     @_naming_all_missing
     def summary(
@@ -459,7 +483,7 @@ class Model:
         refuse_microbatches(microbatches, zero, self._find_pipeline(sharding) is not None)
 
         def size(stage: Model) -> Numbers:
-            return Numbers(split_batch(self.spec.layer, stage.at(**sizes), microbatches))
+            return Numbers(split_batch(self.spec.layer, stage.at(**sizes), microbatches, sharding))
 
         return self._list_exchanges(sharding, plan, size, dict(sharding.mesh), zero, microbatches)
 

@@ -1664,9 +1664,29 @@ MUTANTS = (
         "plan.py::test_a_stage_has_its_part_of_the_turns",
     ),
     _mutant(
-        "each stage keeps all microbatches", "report/plans.py",
-        "min(microbatches, count - number)", "microbatches",
+        "each stage keeps all microbatches", "interpreters/count/numbers.py",
+        "min(microbatches, stages - number)", "microbatches",
         "plan.py::test_a_plan_holds_and_computes_what_stages_do",
+    ),
+    _mutant(
+        "a stage has the activations of one microbatch", "interpreters/count/numbers.py",
+        "kept * memory.activations", "memory.activations",
+        "plan.py::test_a_plan_holds_and_computes_what_stages_do",
+    ),
+    _mutant(
+        "the last stage of a pipeline has no logits", "objects.py",
+        "self.spec.tree if number + 1 == len(stages) else stage.spec.tree", "stage.spec.tree",
+        "plan.py::test_a_plan_holds_and_computes_what_stages_do",
+    ),
+    _mutant(
+        "ranks share no rows of a microbatch", "interpreters/count/exchanges.py",
+        "% (microbatches * ranks)", "% microbatches",
+        "plan.py::test_the_rows_of_a_microbatch_are_shared_by_the_ranks_of_the_batch",
+    ),
+    _mutant(
+        "no mesh has stages", "report/plans.py",
+        "(False, True) if step.work", "(False,) if step.work",
+        "plan.py::test_the_smallest_mesh_has_stages_where_nothing_else_fits",
     ),
     _mutant(
         "no stage waits for another", "report/plans.py",

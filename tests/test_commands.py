@@ -203,6 +203,7 @@ IGNORED = [
     "fit gpt2 --parameters 1B --precision float32",
     "fit gpt2 --memory 80GB --shard tp:f",
     "fit gpt2 --memory 80GB --mesh tp=2",
+    "fit gpt2 --memory 80GB --microbatches 2",
     "fit gpt2 --memory 80GB --solve mesh --mesh tp=2",
     "plan gpt2 --devices 2 --shard tp:f",
     "plan gpt2 --devices 2 --mesh tp=2",
@@ -242,6 +243,7 @@ CALLS_THAT_DIFFER = (  # each with the options that change what a command does
     f"fit {TINY} --parameters 1M --solve L",
     f"fit {TINY} --memory 400KB --solve mesh",
     f"fit {TINY} --memory 500KB --mesh dp=2 --shard dp:b",
+    f"fit {TINY} --memory 500KB --mesh pp=2 --shard pp:l",
     *(f"plan {TINY} {mode}" for mode in ("--devices 4", "--mesh tp=3 --batch 4", "--devices 2 --work decode")),
     f"plot {TINY} --out x.svg --kind flops",
     f"draw {TINY} --out x.svg",
@@ -272,7 +274,7 @@ OTHERWISE = """--set E=3 --text abc --seed 7 --batch 3 --seq 5 --formulas python
 --kind memory --recompute selective --convention exact --step 7 --solve L --out out.svg --layer LayerNorm --letters s000
 --form matrix --plan notation --tokens 3 --temperature 0.7 --top-k 2 --top-p 0.1 --legend s:S,d:X --format sarif --cites alibi
 --context 7 --memory 400KB --parameters 2M --mesh tp=3 --shard tp:a --zero 1 --devices 3 --rows 1 --work prefill
---stage 1/2 --cache q8_0 --weights q8_0 --width 700"""
+--microbatches 2 --stage 1/2 --cache q8_0 --weights q8_0 --width 700"""
 VALUES = dict(re.findall(r"(--[a-z-]+) (\S+)", OTHERWISE))
 
 

@@ -168,6 +168,18 @@ def test_a_size_that_devices_share_is_a_multiple_of_them(xl: Model) -> None:
     assert found.above == (found.size + 5, xl.memory(**OVER, B=60, S=found.size + 5).total)
 
 
+def test_a_batch_fills_the_fullest_stage_of_a_pipeline(xl: Model) -> None:
+    """In microbatches, which the ranks of the batch share."""
+    over: dict[str, Any] = {"mesh": "pp=4,dp=2", "shard": "pp: l; dp: b", "microbatches": 3}
+    found = in_memory(xl, 40 * 10**9, "B", **over, S=1000).found
+    more = found.size + 6
+    assert found.size % 6 == 0
+    assert (found.count, found.above) == (
+        xl.memory(**over, B=found.size, S=1000).total,
+        (more, xl.memory(**over, B=more, S=1000).total),
+    )
+
+
 def test_a_sequence_stays_within_its_bound(xl: Model) -> None:
     found = in_memory(xl, 10**12, "S", B=1).found
     assert (found.size, found.above) == (1024, None)

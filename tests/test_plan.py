@@ -334,6 +334,12 @@ def test_a_plan_holds_and_computes_what_stages_do() -> None:
     wanted = [memory.total + (3 - number) * memory.activations for number, memory in enumerate(held)]
     assert [stage.memory for stage in plan.stages] == [*wanted[:3], wanted[3] + logits]
     assert plan.memory == max(wanted[0], wanted[3] + logits)
+    whole: dict[str, Any] = {**step, "mesh": mesh, "shard": shard, "B": 32, "microbatches": 16}
+    assert model.memory(**whole).total == plan.memory
+    bare = {"tp": 8, "pp": 4}  # all rows at once: the last stage has their logits
+    alone = stages[3].memory(recompute="full", mesh={"tp": 8}, shard=shards[0].removesuffix("; dp: b"), B=32, S=4096)
+    together = model.memory(recompute="full", mesh=bare, shard="pp: l; tp: f g v", B=32, S=4096)
+    assert together == replace(alone, logits=32 * logits)
     flops = model.flops(convention="exact", phase="training", recompute="full", B=32, S=4096)
     assert sum(stage.flops for stage in plan.stages) == pytest.approx(flops / 16)
     times = [stage.flops / 16 for stage in plan.stages]  # of a microbatch
@@ -371,6 +377,30 @@ def test_stages_are_priced_for_training_alone() -> None:
     assert not price(bound("llama"), {"pp": 2}, work="decode")
     with pytest.raises(EinformerError, match="E741 stages of a pipeline over `pp` are priced for training alone"):
         plans.list_plans(bound("llama"), make_step(4, 4, "decode"), [{"pp": 2}], "pp: l")
+
+
+@pytest.mark.parametrize("given", [{}, {"zero": 1}])
+def test_the_rows_of_a_microbatch_are_shared_by_the_ranks_of_the_batch(given: dict[str, Any]) -> None:
+    """Of four microbatches of one row each a rank would have half a row, and none was counted."""
+    for count in (bound("llama").exchanges, bound("llama").memory):
+        with pytest.raises(EinformerError, match="E742 `b` has 4 numbers, which 4 microbatches on 2 ranks each cannot share"):
+            count(mesh="pp=2,dp=2", shard="pp: l; dp: b", microbatches=4, B=4, S=4, **given)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "given", "message"),
+    [
+        ("pp=2,tp=2", {"microbatches": 3}, "E742 `b` has 4 numbers, which 3 microbatches cannot share"),
+        ("tp=2", {"microbatches": 2}, "E605 2 microbatches pass through no pipeline"),
+        ("pp=2,dp=2", {"zero": 2}, "E741 several stages have `E`"),
+        ("pp=3", {}, "E742 `l` has 2 numbers, which 3 ranks of `pp` cannot share"),
+    ],
+)
+def test_the_memory_of_a_pipeline_that_cannot_be_is_refused(mesh: str, given: dict[str, Any], message: str) -> None:
+    shards = {"tp": "tp: g", "pp": "pp: l", "dp": "dp: b"}
+    shard = "; ".join(shards[part.partition("=")[0]] for part in mesh.split(","))
+    with pytest.raises(EinformerError, match=message):
+        bound("gemma3").memory(mesh=mesh, shard=shard, B=4, S=4, **given)
 
 
 @pytest.mark.parametrize(
@@ -424,6 +454,30 @@ def test_the_smallest_mesh_is_the_smallest() -> None:
     assert all(p.memory > limit for p in plans.list_plans(model, step, plans.list_meshes(devices // 2)))
     with pytest.raises(EinformerError, match="E609"):
         plans.find_smallest(model, step, 100, most=4)
+
+
+ODD = """axes
+  b: B
+  d: D
+  l: L
+layer Square(z_d) -> z_d:
+  weights W_dd'
+  return tanh(z_d' W_dd')
+model M(z_bd) -> z_bd:
+  weights Square: Square
+  for l < L:
+    z_bd <- z_bd + Square_l(z_bd)
+  return z_bd
+"""
+
+
+def test_the_smallest_mesh_has_stages_where_nothing_else_fits() -> None:
+    """Of a row and an odd number of features nothing can be split but the turns of the loop."""
+    model, step = einformer.parse(ODD).bind(D=5, L=4), replace(make_step(1, 1), recompute=("none",))
+    alone = plans.find_smallest(model, step, 10**9)
+    plan = plans.find_smallest(model, step, alone.memory - 1)
+    assert (plan.mesh, plan.shard, alone.mesh) == ((("pp", 2),), "pp: l", ())
+    assert plan.memory == model.memory(mesh={"pp": 2}, shard="pp: l", B=1).total
 
 
 def test_a_device_without_published_links_is_refused() -> None:

@@ -249,6 +249,9 @@ def _count_in_letters(options: argparse.Namespace, model: Model) -> int:
     return OK
 
 
+_OF_STEP = ("precision", "recompute", "mesh", "shard", "zero", "microbatches")
+
+
 def _fit(options: argparse.Namespace) -> int:
     from einformer.report import fit
     from einformer.report.fit import BYTES, NUMBERS, parse_quantity
@@ -259,13 +262,13 @@ def _fit(options: argparse.Namespace) -> int:
     if letter == "mesh":
         return _fit_mesh(options, answer)
     if options.parameters:
-        _refuse(options, "to `--parameters`", "generation", "batch", "seq", "precision", "recompute", "mesh", "shard", "zero")
+        _refuse(options, "to `--parameters`", "generation", "batch", "seq", *_OF_STEP)
         fitted = fit.of_parameters(answer, parse_quantity(options.parameters, NUMBERS), letter, options.step)
     else:
         _refuse(options, "to `--memory`", "step")
-        _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero")))
+        _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero", "microbatches")))
         _refuse(options, "to a mesh", *["weights"] * (options.mesh is not None))
-        _refuse(options, "without `--mesh`", *(("shard", "zero") if options.mesh is None else ()))
+        _refuse(options, "without `--mesh`", *(("shard", "zero", "microbatches") if options.mesh is None else ()))
         _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
         _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
         inputs = _read_inputs(options, answer)
@@ -280,6 +283,7 @@ def _fit(options: argparse.Namespace) -> int:
             mesh=options.mesh or "",
             shard=options.shard or "",
             zero=options.zero or 0,
+            microbatches=options.microbatches or 1,
             cache=options.cache or "",
             file=options.weights or "",
             **inputs,
@@ -297,7 +301,7 @@ def _fit_mesh(options: argparse.Namespace, model: Model) -> int:
     from einformer.objects import choose_rows, refuse_missing
     from einformer.report import fit, plans
 
-    _refuse(options, "where the mesh is solved", "mesh", "shard", "zero", "step", "parameters")
+    _refuse(options, "where the mesh is solved", "mesh", "shard", "zero", "microbatches", "step", "parameters")
     _refuse(options, "to `--generation`", *["recompute"] * options.generation)
     refuse_missing(model)
     limit, inputs = fit.parse_quantity(options.memory, fit.BYTES), _read_inputs(options, model)

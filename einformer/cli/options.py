@@ -255,6 +255,12 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     type=int,
                     choices=range(4),
                 ),
+                _make_option(
+                    "--microbatches",
+                    "Pass the batch through the stages of a pipeline in so many parts. Default: 1.",
+                    type=_read_count,
+                    metavar="N",
+                ),
                 *STEP,
             ),
         ),

@@ -13,6 +13,7 @@ from einformer.errors import EinformerError, fail
 from einformer.huggingface.storage import count_file
 from einformer.interpreters.count import engines, rules
 from einformer.interpreters.count.conventions import Precision, choose_cache
+from einformer.interpreters.count.exchanges import find_rows
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import Recompute, count_cache
 from einformer.interpreters.count.table import spell_bytes
@@ -67,19 +68,21 @@ def in_memory(
     mesh: str = "",
     shard: str = "",
     zero: int = 0,
+    microbatches: int = 1,
     cache: str = "",
     file: str = "",
     **sizes: int,
 ) -> Fit:
     """Returns the largest `letter`, of the inputs or the model, with which a use takes at most this many bytes on one
-    device, of a mesh with a map of letters if there is one. The cache of generation has a format, `q8_0`, and the weights are
-    those of a kind of file, `q4_k_m`; both by default that of the precision.
+    device, of a mesh with a map of letters if there is one. Through stages of a pipeline pass so many `microbatches`. The cache
+    of generation has a format, `q8_0`, and the weights are those of a kind of file, `q4_k_m`; both by default that of the
+    precision.
 
     Raises EinformerError E601, E603 to E605, E609, E741, E742.
     """
     others = {k: n for k, n in sizes.items() if k != letter}
-    memory = _Memory(model, use, precision, recompute, mesh, shard, zero, cache, file, others)
-    step = _find_shared_factor(model, letter, mesh, shard)
+    memory = _Memory(model, use, precision, recompute, mesh, shard, zero, microbatches, cache, file, others)
+    step = _find_shared_factor(model, letter, mesh, shard, microbatches)
     answer = _find_largest(memory.bytes(letter), limit, step, _find_bound(model, letter))
     if isinstance(answer, int):
         message = f"{use} with {letter} = {step} takes {answer:,} bytes, more than {limit:,}"
@@ -114,10 +117,13 @@ def _find_bound(model: Model, letter: str) -> int:
     return MAXIMUM_SIZE if axis is None or axis.bound is None else int(model.legend.number(axis.bound))
 
 
-# Devices share an axis in equal parts.
-def _find_shared_factor(model: Model, letter: str, mesh: str, shard: str) -> int:
-    axis, sharding = model.legend.axis_of_size(letter), model._shard(mesh, shard)
-    return 1 if axis is None or sharding is None else sharding.times(own(axis.letter))
+# Devices, and microbatches, share an axis in equal parts.
+def _find_shared_factor(model: Model, letter: str, mesh: str, shard: str, microbatches: int) -> int:
+    axis, sharding = model.legend.axis_of_size(letter), model._shard(mesh, shard, stages=True)
+    if axis is None or sharding is None:
+        return 1
+    rows = microbatches > 1 and axis.letter == find_rows(model.spec.layer, model.legend)
+    return sharding.times(own(axis.letter)) * (microbatches if rows else 1)
 
 
 # 1, or a multiple of the heads.
@@ -154,6 +160,7 @@ class _Memory:
     mesh: str
     shard: str
     zero: int
+    microbatches: int
     cache: str
     file: str
     sizes: Mapping[str, int]
@@ -181,6 +188,7 @@ class _Memory:
                     mesh=self.mesh,
                     shard=self.shard,
                     zero=self.zero,
+                    microbatches=self.microbatches,
                     **sizes,
                 ).total
             )

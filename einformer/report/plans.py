@@ -28,7 +28,7 @@ from einformer.interpreters.count.exchanges import (
     split_batch,
 )
 from einformer.interpreters.count.inventory import find_own_letters
-from einformer.interpreters.count.numbers import Numbers, count_logits
+from einformer.interpreters.count.numbers import Numbers, count_kept, count_logits
 from einformer.interpreters.count.roofline import EXACT, PREFILL
 from einformer.interpreters.count.rules import Recompute, WeightCount
 from einformer.interpreters.count.table import spell_bytes
@@ -260,11 +260,13 @@ class Pricing:
         microbatches, ranked, stages = legend.length(rows) // rest.times(rows), list[RankModel[int]](), list[_Stage]()
         for number, model in enumerate(models):
             ends = self.model if number + 1 == count else None
-            pricing = self._remember(("stage", place[0], count, number), Pricing, model, self.step, self.sizes, ends)
+            alike = next(n for n, other in enumerate(models) if (other.spec, other.legend) == (model.spec, model.legend))
+            alike = number if ends else alike
+            pricing = self._remember(("stage", place[0], count, alike), Pricing, model, self.step, self.sizes, ends)
             numbers = pricing._size_rank(split_batch(layer, model.at(**self.sizes), microbatches), rest, shard)
             functions = pricing._remember(shard, model._lower_for_rank, rest)
             ranked.append(RankModel(model.spec.tree, model.spec.name, functions, replace(numbers, shares=(), own={})))
-            stages.append(_Stage(pricing, numbers, rest, [], microbatches, min(microbatches, count - number)))
+            stages.append(_Stage(pricing, numbers, rest, [], microbatches, count_kept(microbatches, count, number)))
         pipeline = Pipeline(place[1], 1, self._remember(("ties", place[0], count), find_ties, models))
         for row in list_step(ranked, rest, dict(rest.mesh), None, pipeline):
             stages[row.stage].rows.append(row)
@@ -422,21 +424,25 @@ def _lower(model: Model) -> dict[str, Function]:
 def find_smallest(model: Model, step: PricedStep, limit: int, most: int = 2**12) -> ParallelPlan:
     """Returns a plan over the fewest devices, a power of two, each of which holds at most this many bytes.
 
-    Of several that with the least bytes to send. Raises EinformerError E609.
+    Of several that with the least bytes to send; with stages of a pipeline, which wait, where no other fits. Raises
+    EinformerError E609.
     """
     pricing = Pricing(model, step, model.inputs(step.batch, step.length))
-    for devices in itertools.takewhile(lambda count: count <= most, (2**power for power in itertools.count())):
-        plans = (p for mesh in list_meshes(devices) for own in pricing.list_maps(mesh) for p in pricing.price(mesh, own))
+    powers = itertools.takewhile(lambda count: count <= most, (2**power for power in itertools.count()))
+    for devices, stages in itertools.product(powers, (False, True) if step.work == "training" else (False,)):
+        meshes = list_meshes(devices, stages)
+        plans = (p for mesh in meshes for own in pricing.list_maps(mesh) for p in pricing.price(mesh, own))
         if fitting := [plan for plan in plans if plan.memory <= limit]:
             return min(fitting, key=lambda plan: sum(sent.put for sent in plan.sent))
     raise fail("E609", f"no map of letters over {most:,} devices leaves each with {limit:,} bytes", fix="more memory")
 
 
-# The axes are for the batch, for positions, for weights and for experts.
-def list_meshes(devices: int) -> Iterator[dict[str, int]]:
-    axes = [axis for axis, role in ROLES.items() if role != "stages"]
+# The axes are for the batch, for positions, for weights and for experts; or for stages, too.
+def list_meshes(devices: int, stages: bool = False) -> Iterator[dict[str, int]]:
+    axes = [axis for axis, role in ROLES.items() if stages or role != "stages"]
     for sizes in _list_factors(devices, len(axes)):
-        yield {axis: size for axis, size in zip(axes, sizes, strict=True) if size > 1}
+        if not stages or sizes[0] > 1:
+            yield {axis: size for axis, size in zip(axes, sizes, strict=True) if size > 1}
 
 
 def _list_factors(number: int, count: int) -> Iterator[tuple[int, ...]]:

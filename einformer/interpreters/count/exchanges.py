@@ -37,7 +37,7 @@ from einformer.program.collectives import (
 from einformer.program.kernels import PAIR, Chunked, Routed
 from einformer.program.operations import Function, Line, Value
 from einformer.program.rewrite import walk, walk_loops
-from einformer.program.sharding import Sharding, Window, find_whole
+from einformer.program.sharding import WHOLE, Sharding, Window, find_whole
 from einformer.program.turns import Case, Loops, Site, TurnCount, united
 
 NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
@@ -485,14 +485,16 @@ def find_rows(layer: Layer, legend: Legend) -> str:
     return letter
 
 
-def split_batch(layer: Layer, legend: Legend, microbatches: int) -> Legend:
-    """The legend of one of so many microbatches. Raises EinformerError E741, E742."""
+def split_batch(layer: Layer, legend: Legend, microbatches: int, sharding: Sharding = WHOLE) -> Legend:
+    """The legend of one of so many microbatches, whose rows ranks share. Raises EinformerError E741, E742."""
     if microbatches == 1:
         return legend
     letter = find_rows(layer, legend)
     axis = legend.axes[letter]
-    if legend.is_bound(letter) and legend.length(letter) % microbatches:
-        message = f"`{letter}` has {legend.length(letter)} numbers, which {microbatches} microbatches cannot share"
+    ranks = sharding.times(letter)
+    if legend.is_bound(letter) and legend.length(letter) % (microbatches * ranks):
+        shared = f"{microbatches} microbatches" + f" on {ranks} ranks each" * (ranks > 1)
+        message = f"`{letter}` has {legend.length(letter)} numbers, which {shared} cannot share"
         raise fail("E742", message, NOWHERE, [legend.describe(letter)], "another number of microbatches")
     size = tree.Quotient(axis.size, tree.Number(microbatches))
     return replace(legend, axes={**legend.axes, letter: replace(axis, size=size)})

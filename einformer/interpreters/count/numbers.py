@@ -32,17 +32,27 @@ def count_training(
     recompute: Recompute = "none",
     sharding: Sharding = WHOLE,
     zero: int = 0,
+    kept: int = 1,
+    whole: Spec | None = None,
 ) -> Memory[int]:
     """Counts the bytes of a training step on one device; logits are kept in float32 for the loss.
 
-    ZeRO of stage `zero` shares state between the devices that share the batch. Raises EinformerError E601, E605.
+    ZeRO of stage `zero` shares state between the devices that share the batch. Activations are `kept` of so many microbatches.
+    The last stage of a pipeline has the logits of the `whole` model. Raises EinformerError E601, E605.
     """
     if zero not in range(4):
         raise fail("E605", f"there is no stage {zero} of ZeRO", fix="0, 1, 2 or 3")
     sizes = Numbers.of_rank(spec, name, legend, sharding)
-    kept = rules.count_activations(spec, name, sizes, precision.element, recompute)
-    weights, logits = rules.count_weights(spec, name, sizes), count_logits(spec, name, sizes)
-    return rules.count_training(weights, kept, logits, sizes, precision, zero, sharding.replicas)
+    activations = rules.count_activations(spec, name, sizes, precision.element, recompute)
+    weights, logits = rules.count_weights(spec, name, sizes), count_logits(whole or spec, name, sizes)
+    memory = rules.count_training(weights, activations, logits, sizes, precision, zero, sharding.replicas)
+    return replace(memory, activations=kept * memory.activations)
+
+
+def count_kept(microbatches: int, stages: int, number: int) -> int:
+    """Returns of how many microbatches a stage of a pipeline keeps activations at once, in the schedule 1F1B: at most as many
+    as there are stages from it on (Narayanan et al. 2021)."""
+    return min(microbatches, stages - number)
 
 
 def count_logits(spec: Spec, name: str, sizes: Numbers) -> int:
