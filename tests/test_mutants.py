@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shutil
@@ -19,8 +20,11 @@ FAILED = 1  # of pytest's exit codes: 2 and above say that the tests did not run
 
 # One process imports the libraries of others, which takes longer than most killers, and forks for each mutant.
 SERVER = """
-import json, os, sys
-import hypothesis, jaxtyping, pytest, sympy, torch, transformers
+import gc, json, os, sys
+import hypothesis, jaxtyping, lark, pytest, safetensors.torch, sympy, transformers.modeling_utils
+import torch._dynamo, torch.distributed.checkpoint, torch.distributed.fsdp, torch.utils.flop_counter
+
+gc.freeze()
 
 for line in sys.stdin:
     folder, *arguments = json.loads(line)
@@ -35,7 +39,7 @@ for line in sys.stdin:
     output = os.open("output", os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments])
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", *arguments])
     sys.stdout.flush()
     os._exit(code)
 """
@@ -58,6 +62,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("_build"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    compileall.compile_dir(folder, quiet=2)
     return folder
 
 
