@@ -1309,6 +1309,26 @@ MUTANTS = (
         "storage.py::test_a_table_of_tokens_that_is_the_head_is_stored_as_the_head",
     ),
     _mutant(
+        "a quantized file is counted in the precision", "report/fit.py",
+        "if not kind and whole and name_stored(model):", "if False:",
+        "quantized.py::test_bytes_are_those_of_the_tensors",
+    ),
+    _mutant(
+        "all matrices of a quantized file are packed", "huggingface/quantized.py",
+        "return any(re.match(rf\"(?:{key}){boundary}\", module) or module.endswith(key) for key in patterns)", "return False",
+        "quantized.py::test_float8_is_theirs",
+    ),
+    _mutant(
+        "a square that is begun has no scale", "huggingface/quantized.py",
+        "squares = math.ceil(outputs / block[0])", "squares = (outputs // block[0])",
+        "quantized.py::test_float8_is_theirs",
+    ),
+    _mutant(
+        "weights that are written keep the config of quantized ones", "huggingface/config.py",
+        '"architectures", "quantization_config"}', '"architectures"}',
+        "quantized.py::test_weights_that_are_written_are_not_quantized",
+    ),
+    _mutant(
         "states have the dtype of the cache", "interpreters/count/engines.py",
         "held.rows * held.positions * held.numbers * self.states", "held.rows * held.positions * held.numbers * 2",
         "generation.py::test_an_engine_allocates_what_its_log_says",

@@ -157,7 +157,7 @@ CACHE = _make_option(
 WEIGHTS = _make_option(
     "--weights",
     "Store the weights of --generation as a kind of file: q8_0, q6_k, q5_k_m, q5_k_s, q4_k_m, q4_k_s, fp8_block, awq, gptq, "
-    "mxfp4. Default: as the precision.",
+    "mxfp4. Default: as the config says, else as the precision.",
     metavar="KIND",
 )
 _DEVICE: dict[str, Any] = {"choices": read_devices(), "metavar": "NAME"}

@@ -28,7 +28,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Name, Spec
 from einformer.program.causality import check_spec
 
-_OF_WEIGHTS = {"dtype", "torch_dtype", "architectures"}  # keys that speak of the weights beside a config
+_OF_WEIGHTS = {"dtype", "torch_dtype", "architectures", "quantization_config"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt, "==": operator.eq}
 
 

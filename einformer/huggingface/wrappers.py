@@ -13,6 +13,7 @@ from einformer.errors import fail
 from einformer.huggingface.documents import JsonObject, name
 from einformer.huggingface.families import families, read_null
 
+_STORED = "quantization_config"  # stands beside the parts
 _JOINTS, _TIE, _TABLES = "what joins the parts", "tie_word_embeddings", pathlib.Path(__file__).parent
 
 
@@ -72,6 +73,7 @@ def _open_part(document: JsonObject, place: str, wrapper: Mapping[str, Any]) -> 
     places = {key.removeprefix(prefix): span for key, span in document.places.items() if key.startswith(prefix)}
     tied = _read_tie(document.values.get(_TIE), str(wrapper.get("tied", "whole")).lower())
     said = {} if tied is None else {_TIE: tied}
+    said |= {_STORED: document.values[_STORED]} if document.values.get(_STORED) and not values.get(_STORED) else {}
     kind = {"model_type": wrapper["type"]} if wrapper else {}
     return JsonObject({**kind, **values, **said}, document.source, places)
 

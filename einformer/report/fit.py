@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from einformer.errors import EinformerError, fail
+from einformer.huggingface.quantized import count_quantized, read_quantization
 from einformer.huggingface.storage import count_file
 from einformer.interpreters.count import engines, rules
 from einformer.interpreters.count.conventions import Precision, choose_cache
@@ -168,7 +169,7 @@ class _Memory:
     @property
     def counted(self) -> str:
         if self.use == "generation":
-            stored, cache = self.file or self.precision, self.cache or self.precision
+            stored, cache = self.file or name_stored(self.model, self.mesh) or self.precision, self.cache or self.precision
             kept = f"weights and cache in {cache}" if stored == cache else f"weights in {stored}, cache in {cache}"
             return f"{kept}; what a step computes is not kept"
         return f"a training step in {self.precision}, recomputation {self.recompute}; activations as Korthikanti et al. 2022"
@@ -212,17 +213,27 @@ class _Memory:
 
 def count_weights(model: Model, precision: Precision, kind: str = "", sizes: Numbers | None = None) -> int:
     """Returns the bytes of the weights on a device with these sizes in a precision, or those of the tensors of a kind of file,
-    `q4_k_m`.
+    `q4_k_m`; where neither a kind nor a mesh is given, those that the `quantization_config` of the model says.
 
-    Raises EinformerError E605 if the kind of file does not say how a tensor is stored.
+    Raises EinformerError E605 if the kind of file does not say how a tensor is stored, E612 to E614.
     """
-    tree, sizes = model.spec.tree, sizes or Numbers(model.legend)
+    tree, origin, whole = model.spec.tree, model._origin, sizes is None or not sizes.shares
+    sizes = sizes or Numbers(model.legend)
+    if not kind and whole and name_stored(model):
+        held = placed.weights(tree, model.spec.layer, model.legend)
+        return count_quantized(origin.family, held, origin.config, rules.BYTES[precision.dtype])
     if not kind:
         return precision.parameters * rules.count_on_one_device(rules.count_weights(tree, model.spec.name, sizes), sizes)
     if not model._origin.family:
         message = f"`{model.spec.name}` is not a model of a config, and `{kind}` goes by the names of its tensors"
         raise fail("E605", message, fix="a config.json, or a model with published sizes")
     return count_file(model._origin.family, placed.weights(tree, model.spec.layer, model.legend), kind)
+
+
+def name_stored(model: Model, mesh: str = "") -> str:
+    """Returns how the config of a model says that its weights are stored, `gptq: 4 bits, groups of 128`, or nothing."""
+    quantization = None if mesh or not model._origin.family else read_quantization(model._origin.config)
+    return quantization.title if quantization is not None else ""
 
 
 # ------------------------------------------------------------------------------------------------------- quantities, bisection

@@ -126,7 +126,7 @@ def count_generation(
     return Generation(
         sizes,
         fit.count_weights(model, chosen, file),
-        file or chosen.name,
+        file or fit.name_stored(model) or chosen.name,
         model.num_parameters,
         model._origin.family.partition(" ")[0],
         kinds,
