@@ -1556,6 +1556,42 @@ MUTANTS = (
         "sharding.py::test_a_window_of_some_turns_is_one_in_these_alone",
     ),
     _mutant(
+        "what a ring has summed is not brought to the new largest score", "interpreters/torch/parallel.py",
+        "left * sums[..., rows, :] + p.sum", "sums[..., rows, :] + p.sum",
+        "sharding.py::test_a_ring_takes_any_mask_and_gives_it_its_gradient",
+    ),
+    _mutant(
+        "a query that has seen nothing is not a number", "interpreters/torch/parallel.py",
+        "base = new.masked_fill(new == -math.inf, 0)", "base = new",
+        "sharding.py::test_a_ring_takes_any_mask_and_gives_it_its_gradient",
+    ),
+    _mutant(
+        "gradients of a ring stay one rank before their home", "interpreters/torch/parallel.py",
+        "if dist.get_world_size(MESH.get_group(ctx.axis)) > 1:",
+        "if owner != (MESH.get_local_rank(ctx.axis) + 1) % dist.get_world_size(MESH.get_group(ctx.axis)):",
+        "sharding.py::test_a_ring_takes_any_mask_and_gives_it_its_gradient",
+    ),
+    _mutant(
+        "a ring leaves out the block of its own queries", "interpreters/torch/parallel.py",
+        "start - (first + size - 1) <= after", "start - first < after",
+        "sharding.py::test_a_ring_takes_any_mask_and_gives_it_its_gradient",
+    ),
+    _mutant(
+        "a bias of a ring has no gradient", "interpreters/torch/parallel.py",
+        "x.sum_to_size(mask_slope[..., rows, numbers].shape)", "0",
+        "sharding.py::test_a_ring_takes_any_mask_and_gives_it_its_gradient",
+    ),
+    _mutant(
+        "a sink of a ring has the gradient of a key with a value", "interpreters/torch/parallel.py",
+        "None if sink is None else -(torch", "None if sink is None else (torch",
+        "sharding.py::test_a_ring_takes_any_mask_and_gives_it_its_gradient",
+    ),
+    _mutant(
+        "gradients of a ring are not counted", "interpreters/count/exchanges.py",
+        "(ranks - 1, 2 * ranks - 1)", "(ranks - 1, ranks - 1)",
+        "sharding.py::test_a_ring_sends_what_an_all_gather_does_and_backward_half_as_much_again",
+    ),
+    _mutant(
         "neighbours have as many positions as a window", "interpreters/count/exchanges.py",
         "self.sizes.smallest((self.sizes.value(e), others))", "self.sizes.value(e)",
         "sharding.py::test_the_bytes_of_neighbours_are_a_formula",

@@ -104,14 +104,16 @@ def choose_map(model: Model, most: Sequence[int] = (8, 4, 2)) -> tuple[dict[str,
     return {}, ""
 
 
-def run_rank(model: Model, mesh: Mapping[str, int], shard: str) -> tuple[Counter[tuple[str, str]], int, int]:
+def run_rank(
+    model: Model, mesh: Mapping[str, int], shard: str, device: str = "meta", length: int = LENGTH
+) -> tuple[Counter[tuple[str, str]], int, int]:
     """What the first rank puts into collectives in a step, how often, and how often by `CommDebugMode`."""
     device_mesh = init_device_mesh("cpu", tuple(mesh.values()), mesh_dim_names=tuple(mesh))
-    module = model.build(device="meta", dtype=torch.bfloat16, mesh=device_mesh, shard=shard)
+    module = model.build(device=device, dtype=torch.bfloat16, mesh=device_mesh, shard=shard)
     axes = {device_mesh.get_group(axis).group_name: axis for axis in mesh}
     debug: Any = CommDebugMode
     with Balanced(), debug() as counted, Log() as log:
-        output: Any = module(torch.zeros(ROWS, LENGTH, dtype=torch.long, device="meta"))
+        output: Any = module(torch.zeros(ROWS, length, dtype=torch.long, device=device))
         output.sum().backward()
     return (
         Counter({(kind, axes[group]): size for (kind, group), size in log.put.items()}),
@@ -202,4 +204,17 @@ def test_the_first_rank_sends_what_the_next_ones_read_of_it(name: str, ranks: in
     for row in model.exchanges(mesh, "cp: s", "fast", B=ROWS, S=LENGTH * ranks):
         if row.collective not in ("neighbours", "send") or row.phase == "forward":
             wanted[{"neighbours": "all-to-all"}.get(row.collective, row.collective), "cp"] += row.count_bytes(2)
+    assert put == wanted
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # of CommDebugMode
+@pytest.mark.parametrize("ranks", [2, 64, 512])
+def test_a_rank_sends_the_keys_and_values_that_go_round(ranks: int) -> None:
+    """On a CPU and at a small size, since torch sends nothing that is on meta. A position for each rank."""
+    model = einformer.load("llama").bind(D=8, A=4, G=2, F=6, L=2, V=10)
+    with join(ranks):
+        put, *_ = run_rank(model, {"cp": ranks}, "cp: s[ring]", "cpu", 1)
+    wanted = Counter({("all-reduce", "cp"): AGREEMENT})
+    for row in model.exchanges({"cp": ranks}, "cp: s[ring]", "fast", B=ROWS, S=ranks):
+        wanted[{"ring": "send"}.get(row.collective, row.collective), "cp"] += row.count_bytes(2)
     assert put == wanted

@@ -24,7 +24,7 @@ from einformer import EinformerError
 from tests.oracles.ranks import Whole, assert_near, list_gradients, read
 from tests.small import PLANS
 from tests.test_exchanged import AGREEMENT, Log
-from tests.test_sharding import MAPS, SENT, bound
+from tests.test_sharding import MAPS, RINGS, SENT, bound
 
 SECONDS = 120
 
@@ -77,6 +77,13 @@ def agree_all(cases: list[tuple[Any, ...]]) -> None:
 def test_processes_compute_what_one_computes(count: int, tmp_path: Path) -> None:
     sizes = [case for case in [*MAPS, *SENT] if math.prod(case[1].values()) == count]
     in_processes(count, tmp_path, agree_all, [(*case, plan) for case in sizes for plan in PLANS])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_keys_and_values_go_round_processes(count: int, tmp_path: Path) -> None:
+    sizes = [case for case in RINGS if math.prod(case[1].values()) == count]
+    in_processes(count, tmp_path, agree_all, [(*case, "fast") for case in sizes])
 
 
 SHARED = [

@@ -99,6 +99,15 @@ MAPS = [
     *((name, mesh, shard.replace("tp:", "tp: (s)")) for name, mesh, shard in BETWEEN),
     ("gemma3", {"cp": 2, "tp": 2}, "cp: s; tp: g f v (s)"),
 ]
+RINGS = [  # keys and values go round the ranks of positions
+    ("llama", {"cp": 2}, "cp: s[ring]"),
+    ("llama", {"cp": 4}, "cp: s[ring]"),
+    ("bloom", {"cp": 2}, "cp: s[ring]"),  # a mask for each head
+    ("gptj", {"cp": 4}, "cp: s[ring]"),
+    ("llama", {"cp": 2, "tp": 2}, "cp: s[ring]; tp: g f v (s)"),
+    ("qwen3_next", {"cp": 4}, "cp: s[ring]"),  # states pass in order
+    ("llama", {"dp": 2, "cp": 2}, "cp: s[ring]; dp: b"),
+]
 SENT = [  # rows and experts are split alike: each pair of both goes to the rank of its expert, and back
     ("mixtral", {"ep": 2}, "ep: b (x)"),
     ("mixtral", {"ep": 4}, "ep: b (x)"),
@@ -127,6 +136,90 @@ def test_the_ranks_of_a_published_model_compute_what_one_process_computes(case: 
     name, mesh, shard, plan = case
     world = agree(bound(name), mesh, shard, plan)
     assert_counted(bound(name), mesh, shard, plan, world)
+
+
+@pytest.mark.parametrize("case", RINGS, ids=lambda case: f"{case[0]} {case[1]} {case[2]}")
+def test_keys_and_values_that_go_round_give_what_one_process_computes(case: tuple[str, dict[str, int], str]) -> None:
+    """And of a ring no rank has more keys than it has itself: none are gathered."""
+    name, mesh, shard = case
+    world = agree(bound(name), mesh, shard, "fast")
+    assert_counted(bound(name), mesh, shard, "fast", world)
+    assert ("all-gather", "cp") not in {(row.collective, row.mesh) for row in bound(name).exchanges(mesh, shard, B=2, S=4)}
+
+
+ROUND = """axes
+  b: B
+  s: S
+  d: D
+  a: A
+  e: H
+model Round(z_bsd) -> y_bsd:
+  weights {weights}
+  q_bsae = z_bsd Q_dae
+  k_bsae = z_bsd K_dae
+  v_bsae = z_bsd V_dae
+  x_bss'a = {scores}
+  w_bss'a = {softmax}
+  y_bsae = w_bss'a v_bs'ae
+  return y_bsae O_aed
+"""
+SOFTMAX, SINKING = "Sm_s'(x_bss'a)", "Sm_s'(x_bss'a) sigmoid((lse_s' x_bss'a) - ψ_a)"
+SCORES = {
+    "nothing masks": ("q_bsae k_bs'ae / sqrt(H)", SOFTMAX),
+    "a bias is learnt": ("q_bsae k_bs'ae / 3 + β_a (s - s') + where(s' <= s, 0, -inf)", SOFTMAX),
+    "keys stand before": ("q_bsae k_bs'ae + where(s - s' >= 1, 0, -inf)", SOFTMAX),
+    "keys stand behind": ("q_bsae k_bs'ae + where(s <= s', 0, -inf)", SOFTMAX),
+    "a sink": ("q_bsae k_bs'ae + where(s' <= s, 0, -inf)", SINKING),
+}
+
+
+def write_round(scores: str, softmax: str) -> Model:
+    weights = ["Q_dae, K_dae, V_dae, O_aed", *(weight for weight in ("ψ_a", "β_a") if weight in scores + softmax)]
+    text = ROUND.format(weights=", ".join(weights), scores=scores, softmax=softmax)
+    return einformer.parse(text).bind(D=4, A=2, H=2)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("name", SCORES)
+def test_a_ring_takes_any_mask_and_gives_it_its_gradient(name: str, ranks: int) -> None:
+    """Where a query sees no key its output is zero, as in one process."""
+    world = agree(write_round(*SCORES[name]), {"cp": ranks}, "cp: s[ring]", "fast", length=8)
+    numbers = max(2, ranks) * 8 // ranks * 2 * 2  # of keys, and of values, on a rank: rows, positions, heads, features
+    assert sum(size for _, size in world.handed) == ranks * ((ranks - 1) + (2 * ranks - 1)) * 2 * 8 * numbers
+    assert {name for name, _, _ in world.log} <= {"all_reduce"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shard", "plan", "message"),
+    [
+        ("llama", "cp: s[rign]", "fast", "`s[rign]` does not say how `s` is exchanged"),
+        ("llama", "cp: s[]", "fast", "`s[]` does not say how `s` is exchanged"),
+        ("llama", "cp: (s)[ring]", "fast", "`cp: (s)[ring]` does not say which indices are split"),
+        ("llama", "cp: f[ring]", "fast", "no attention reads keys and values that go round the ranks of `f`"),
+        ("llama", "cp: s[ring]", "notation", "no attention reads keys and values that go round the ranks of `s`"),
+        ("gpt2", "cp: s[ring]", "fast", "no attention reads keys and values that go round the ranks of `s`"),  # dropout
+        ("deepseek_v3", "cp: s[ring]", "fast", "no attention reads keys and values that go round the ranks of `s`"),  # latent
+    ],
+)
+def test_a_ring_without_attention_is_refused(name: str, shard: str, plan: str, message: str) -> None:
+    with pytest.raises(EinformerError, match=f"E741 {re.escape(message)}"):
+        bound(name).source(plan, mesh="cp=2", shard=shard)
+
+
+def test_a_ring_sends_what_an_all_gather_does_and_backward_half_as_much_again() -> None:
+    """Liu et al. 2023: blocks of keys and values pass each rank. Backward they do so again, and their gradients come home."""
+    model, ranks = einformer.model("llama-3-8b"), 8
+    rows = {way: model.exchanges("cp=8", f"cp: s{way}", B=1, S=32768) for way in ("", "[ring]")}
+    whole = {row.phase: row.times * row.numbers for row in rows["[ring]"] if row.collective == "ring"}
+    keys = 32768 // ranks * 8 * 128
+    assert whole == {"forward": 32 * (ranks - 1) * keys, "backward": 32 * (2 * ranks - 1) * keys}  # of keys; so of values
+    gathered = [row for row in rows[""] if row.collective == "all-gather"]
+    assert sum((ranks - 1) * row.times * row.numbers for row in gathered) == 2 * whole["forward"]
+    formulas = [row for row in model.exchange_formulas("cp=8", "cp: s[ring]") if row.collective == "ring"]
+    assert [(row.phase, str(row.times), str(row.numbers)) for row in formulas[:2]] == [
+        ("forward", "L*(cp - 1)", "B*D*G*S/(A*cp)"),  # of D / A features
+        ("backward", "L*(2*cp - 1)", "B*D*G*S/(A*cp)"),
+    ]
 
 
 def test_a_block_has_the_two_and_two_all_reduces_of_megatron() -> None:
@@ -252,6 +345,9 @@ def assert_counted(model: Model, mesh: Mapping[str, int], shard: str, plan: str,
         if row.collective == "send":  # by all ranks but the last, and back by all but the first
             handed += row.count_bytes(8) * (mesh[row.mesh] - 1) * len(world.places()) // mesh[row.mesh]
             counted.pop(("send", row.mesh), None)
+        if row.collective == "ring":  # by all ranks
+            handed += row.count_bytes(8) * len(world.places())
+            counted.pop(("ring", row.mesh), None)
     sent = sum(logged.pop(("all-to-all", axis), 0) for axis in mesh) if near else 0
     assert counted == logged, shard
     assert sum(size for _, size in world.handed) == handed, shard

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
+from einformer.program.collectives import AllGather, AllGatherVary, Ring
 from einformer.program.kernels import Attention
 from einformer.program.matching import split_sum
 from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
 from einformer.program.orders import MANY, estimate_size, order_pairs
 from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell, spell_factors
+from einformer.program.windows import Sides
+
+
+def pass_round(function: Function, sides: Mapping[tuple[str, str], Sides]) -> Function:
+    """A function whose attention reads gathered keys and values, of indices with `sides`, block by block from rank to rank."""
+
+    def read(value: Value, over: str) -> Iterator[Value]:
+        same = isinstance(value.operation, op.View) and value.operation.old == value.operation.new
+        gather = value.operation.argument.operation if same and isinstance(value.operation, op.View) else value.operation
+        if isinstance(gather, AllGather) and type(gather) in (AllGather, AllGatherVary) and gather.whole == over:
+            for before, after in [sides[gather.letter, over]] if (gather.letter, over) in sides else []:
+                moves = isinstance(gather, AllGatherVary)
+                ring = Ring(gather.argument, gather.mesh, gather.letter, over, before, after, moves)
+                yield replace(value, operation=ring)
+
+    def change(value: Value) -> Value:
+        kernel = value.operation
+        if isinstance(kernel, Attention) and kernel.dropout is None and (*kernel.heads, *kernel.groups):
+            rings = [ring for each in (*kernel.keys, kernel.value) for ring in read(each, kernel.over)]
+            if len(rings) > len(kernel.keys):
+                return replace(value, operation=replace(kernel, keys=tuple(rings[:-1]), value=rings[-1]))
+        return value
+
+    return Rewriting(change).rewrite_function(function) if sides else function
 
 
 def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, str]]:

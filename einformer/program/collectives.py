@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from einformer.errors import Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import Spec
+from einformer.language.tree import Expression, Spec
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Gathered, LinearMap, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
@@ -103,6 +103,15 @@ class Neighbours(AllGather):
     @property
     def near(self) -> tuple[str, Window]:
         return self.whole, self.window
+
+
+@dataclass(frozen=True, slots=True)
+class Ring(AllGather):
+    """All numbers of a split index, block by block: those of a rank go round the others. Only attention reads them so."""
+
+    before: Expression | None  # how far before and after its own positions a rank reads; none without a bound
+    after: Expression | None
+    moves: bool
 
 
 @dataclass(frozen=True, slots=True)

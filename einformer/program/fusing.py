@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from einformer.errors import Source, Span
+from einformer.errors import NOWHERE, Source, Span, fail
 from einformer.language.calls import axis_of
 from einformer.language.primitives import COMPARISONS, NUMERIC, OPPOSITE, PRIMITIVES
 from einformer.language.printer import expression
@@ -23,9 +23,9 @@ from einformer.language.tree import Equation, Index, Name, Spec, Tensor
 from einformer.language.weights import TAKEN, key
 from einformer.program import operations as op
 from einformer.program.arithmetic import spell
-from einformer.program.attending import Attending
+from einformer.program.attending import Attending, pass_round
 from einformer.program.chunks import Chunking
-from einformer.program.collectives import Version, drop_gradients, shard
+from einformer.program.collectives import Ring, Version, drop_gradients, shard
 from einformer.program.experts import find_routings
 from einformer.program.kernels import JOINT, Chunked, LinearMap, Part, Taken
 from einformer.program.lowering import find_time
@@ -54,9 +54,11 @@ from einformer.program.rewrite import (
 )
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Values
+from einformer.program.windows import Sides, find_sides
 
 COSTLY = frozenset(row.name for row in PRIMITIVES.values() if row.costly)
 Functions = Mapping[str, Function]
+NO_SIDES: Mapping[tuple[str, str], Sides] = {}
 
 
 def add_kernels(
@@ -80,7 +82,8 @@ def add_kernels(
     model = next((layer.name for layer in spec.layers if layer.time), "")
     passed = sink_masks(raise_constants(lowered | routings, model, legend, time), legend)
     local = passed if sharding is None else shard(passed, spec, name, sharding, legend, kept)
-    return {layer: fuse(function, legend, flows.trained[layer], time, steps) for layer, function in local.items()}
+    sides = {} if sharding is None else find_sides(passed, spec, name, sharding, legend)
+    return {layer: fuse(function, legend, flows.trained[layer], time, steps, sides) for layer, function in local.items()}
 
 
 def lower_for_plan(
@@ -98,17 +101,37 @@ def lower_for_plan(
         local = add_kernels(lowered, spec, legend, steps, sharding, name, kept)
     else:
         local = dict(lowered) if sharding is None else shard(lowered, spec, name, sharding, legend, kept)
+    if sharding is not None:
+        _refuse_rings(local, sharding)
     return {layer: drop_gradients(function) for layer, function in local.items()} if steps and sharding else local
 
 
-def fuse(function: Function, legend: Legend, trained: frozenset[str], time: str, steps: bool = False) -> Function:
+# Another stage may have what goes round.
+def _refuse_rings(functions: Functions, sharding: Sharding) -> None:
+    values = (value for function in functions.values() for value in walk_values(function))
+    rings = {value.operation.letter for value in values if isinstance(value.operation, Ring)}
+    for letter in sorted(sharding.round - rings) if not sharding.of_stage else ():
+        message = f"no attention reads keys and values that go round the ranks of `{letter}`"
+        fix = f"`{letter}` without a ring, or the plan `fast` and attention without dropout"
+        raise fail("E741", message, NOWHERE, fix=fix)
+
+
+def fuse(
+    function: Function,
+    legend: Legend,
+    trained: frozenset[str],
+    time: str,
+    steps: bool = False,
+    sides: Mapping[tuple[str, str], Sides] = NO_SIDES,
+) -> Function:
     """A function with kernels, where `trained` weights are matrices; several maps of one input are one product.
 
-    With `steps` it computes a position at a time, and finds the keys of others in a cache.
+    With `steps` it computes a position at a time, and finds the keys of others in a cache. Keys of indices with `sides` go
+    round the ranks.
     """
     scope = FunctionScope.of(function, legend, trained)
     fusing = _Fusing(scope=scope, attending=Attending(scope, time, steps), chunking=Chunking.of(scope, function, steps))
-    return merge_maps(prune(fusing.rewrite_function(function), Taken()), scope)
+    return merge_maps(prune(pass_round(fusing.rewrite_function(function), sides), Taken()), scope)
 
 
 @dataclass(slots=True)

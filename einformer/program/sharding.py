@@ -20,8 +20,9 @@ from einformer.program.operations import Function
 from einformer.program.rewrite import walk_values
 
 _AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
-_ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*|\(\s*[^\W\d_]'*\s*\)\s*)*)")
-_INDEX = re.compile(r"(\(\s*)?([^\W\d_]'*)")
+_ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*(?:\[[^\]]*\]\s*)?|\(\s*[^\W\d_]'*\s*\)\s*)*)")
+_INDEX = re.compile(r"(\(\s*)?([^\W\d_]'*)(?:\s*\[([^\]]*)\])?")
+_WAYS = ("ring",)  # to exchange the numbers of an index
 _OWN = "'" * 9  # after a letter in brackets: that index where it is split; no text has so many primes
 
 
@@ -49,6 +50,7 @@ class Sharding:
     yielding: tuple[tuple[str, str], ...] = ()  # indices that are split where nothing else of their axis is
     in_weights: tuple[tuple[str, str], ...] = ()  # indices that are split in weights alone, since the batch is split else
     windows: tuple[tuple[str, Window], ...] = ()  # indices that run over numbers near those of a split one
+    round: frozenset[str] = frozenset()  # indices whose numbers go round the ranks for attention
     of_stage: bool = False  # of a pipeline
 
     # An index that yields has a share where it is split.
@@ -151,9 +153,10 @@ def read_mesh(text: str) -> tuple[tuple[str, int], ...]:
 def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, time: str = "") -> Sharding:
     """The map of letters `tp: g f v; dp: b` over a mesh. Raises EinformerError E741, E742."""
     axes = read_mesh(mesh) if isinstance(mesh, str) else tuple(mesh.items())
-    places, yielding = dict[str, tuple[str, Span]](), dict[str, tuple[str, Span]]()
-    for letter, axis, span, yields in _entries(shard, dict(axes)):
+    places, yielding, ways = dict[str, tuple[str, Span]](), dict[str, tuple[str, Span]](), dict[str, list[str]]()
+    for letter, axis, span, yields, own_ways in _entries(shard, dict(axes)):
         _refuse_letter(letter, span, legend)
+        ways[letter] = [*ways.get(letter, ()), *own_ways]
         places_of_kind = yielding if yields else places
         if letter in places_of_kind:
             message = f"`{letter}` is split over `{places_of_kind[letter][0]}` and over `{axis}`"
@@ -176,11 +179,12 @@ def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, tim
             raise fail("E741", message, span, [legend.describe(letter)], f"`{letter}` once")
     split, yielded = ([(letter, axis) for letter, (axis, _) in some.items()] for some in (places, yielding))
     between, in_weights = ([place for place in yielded if (place[1] in rows) == held] for held in (False, True))
-    return Sharding(axes, tuple(split), frozenset(rows), tuple(between), tuple(in_weights))
+    ring = frozenset(letter for letter, own_ways in ways.items() if "ring" in own_ways)
+    return Sharding(axes, tuple(split), frozenset(rows), tuple(between), tuple(in_weights), round=ring)
 
 
-# Yields each index with its axis of the mesh, its place, and whether it stands in brackets.
-def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Span, bool]]:
+# Yields each index with its axis of the mesh, its place, whether it stands in brackets, and the ways in which it is split.
+def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Span, bool, list[str]]]:
     source, seen = Source("shard", shard), set[str]()
     for start, part in _parts(shard, ";"):
         entry, span = _ENTRY.fullmatch(part), _span(source, start, part)
@@ -192,7 +196,12 @@ def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Sp
             raise fail("E741", message, span, [f"mesh: {listed}"], " or ".join(f"`{axis}`" for axis in mesh))
         seen.add(entry[1])
         for index in _INDEX.finditer(part, entry.start(2)):
-            yield index[2], entry[1], Span(source, start + index.start(2), start + index.end()), bool(index[1])
+            place, ways = Span(source, start + index.start(2), start + index.end()), (index[3] or "").split()
+            for way in ways if index[3] is None or ways else [""]:
+                if way not in _WAYS:
+                    fix = " or ".join(f"`{index[2]}[{known}]`" for known in _WAYS)
+                    raise fail("E741", f"`{index[0].strip()}` does not say how `{index[2]}` is exchanged", place, fix=fix)
+            yield index[2], entry[1], place, bool(index[1]), ways
 
 
 def _parts(text: str, sign: str) -> Iterator[tuple[int, str]]:

@@ -27,6 +27,7 @@ from einformer.program.rewrite import walk_loops, walk_values
 from einformer.program.sharding import Sharding, Window
 
 Reach = tuple[Expression, Expression]  # how far before and after its own positions a rank reads
+Sides = tuple[Expression | None, Expression | None]  # the same; none without a bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,18 @@ def find_windows(functions: Mapping[str, Function], spec: Spec, name: str, shard
             slots[value, letter] = next(same, None) or _choose_letter(letter, {*letters, *windows})
             windows[slots[value, letter]] = window
     return Windows(windows, slots)
+
+
+def find_sides(
+    functions: Mapping[str, Function], spec: Spec, name: str, sharding: Sharding, legend: Legend
+) -> dict[tuple[str, str], Sides]:
+    """How far before and after its own positions a rank reads of indices that go round: of each with its other index."""
+    if not sharding.round:
+        return {}
+    letters = {letter for function in functions.values() for value in walk_values(function) for letter in value.axes}
+    search = _Search(functions, name, legend, Flows.of_spec(spec, functions, legend).settled())
+    pairs = [(letter, other) for letter in sharding.round for other in _list_others(letter, letters, sharding)]
+    return {(letter, other): search.find_sides(letter, other) for letter, other in pairs}
 
 
 def _list_others(letter: str, letters: Iterable[str], sharding: Sharding) -> Iterator[str]:
@@ -97,11 +110,28 @@ class _Search:
 
     # Returns None where the reach has no bound.
     def find_reach(self, letter: str, other: str) -> Reach | None:
-        reaches, places = list[Reach | None](), list[frozenset[str]]()
+        reaches, places = self.list_reaches(letter, other)
+        return self.unite(reaches, places) if reaches else None
+
+    # Each side has a bound of its own, which is the same in all turns.
+    def find_sides(self, letter: str, other: str) -> Sides:
+        reaches, _ = self.list_reaches(letter, other)
+        known = [(None, None) if reach is None else reach for reach in reaches]
+        before, after = (self.find_number(farthest(some)) for some in zip(*known, strict=True)) if known else (None, None)
+        return before, after
+
+    def find_number(self, e: Expression | None) -> Expression | None:
+        if e is None or any(True for _ in indices_in(e)):
+            return None
+        values = self.list_values(e)
+        return None if math.inf in values else Number(0) if values and max(values) <= 0 else e
+
+    def list_reaches(self, letter: str, other: str) -> tuple[list[Sides | None], list[frozenset[str]]]:
+        reaches, places = list[Sides | None](), list[frozenset[str]]()
         model = self.functions[self.name]
         stored = (line for function in self.functions.values() for line in (*function.weights, *function.scalars))
         if any(other in line.value.axes for line in (*model.inputs, model.output, *stored)):
-            return None
+            return [None], []
         for name, flow in self.flows.items():
             for step in flat(flow.body):
                 for value in step.values:
@@ -111,7 +141,7 @@ class _Search:
                         if cases != NEVER:
                             distance = Linear.index(letter) - Linear.index(other)
                             reaches.append(None if cases is None else self.bound(letter, distance, cases))
-        return self.unite(reaches, places) if reaches else None
+        return reaches, places
 
     def find_slots(self, letter: str) -> Iterator[tuple[Value, Reach]]:
         for name, flow in self.flows.items():
@@ -153,13 +183,13 @@ class _Search:
             case _:
                 return None
 
-    def bound(self, letter: str, distance: Linear, cases: Cases) -> Reach | None:
+    def bound(self, letter: str, distance: Linear, cases: Cases) -> Sides:
         facts = Facts(self.legend, axis_of(letter), letters=True)
         before, after = (find_most(facts, linear, cases) for linear in (distance, distance * -1))
-        return None if before is None or after is None else (before, after)
+        return before, after
 
     # The reach is a number in all turns, and not infinite in all.
-    def unite(self, reaches: Iterable[Reach | None], places: Iterable[frozenset[str]]) -> Reach | None:
+    def unite(self, reaches: Iterable[Sides | None], places: Iterable[frozenset[str]]) -> Reach | None:
         known = dict.fromkeys(reaches)
         if None in known:
             return None

@@ -142,6 +142,23 @@ class Mesh:
         assert sent.dtype == x.dtype
         x.copy_(sent)
 
+    def isend(self, x: Tensor, to: int, group: str = "") -> None:
+        self.send(x, to, group)
+
+    def irecv(self, x: Tensor, source: int, group: str = "") -> None:
+        self.recv(x, source, group)
+
+    @staticmethod
+    def P2POp(work: Callable[[Tensor, int, str], None], x: Tensor, other: int, group: str) -> Callable[[], None]:
+        return lambda: work(x, other, group)
+
+    @staticmethod
+    def batch_isend_irecv(works: list[Callable[[], None]]) -> list[Any]:
+        """All that are sent stand before all that are received: so no rank waits for ever."""
+        for work in works:
+            work()
+        return []
+
     def reduce_scatter_single(self, own: Tensor, parts: Tensor, group: str = "") -> None:
         together = torch.stack(self.gather("reduce_scatter", parts, group)).sum(0)
         own.copy_(together.view(self.get_world_size(group), *own.shape)[self.get_local_rank(group)])

@@ -30,6 +30,7 @@ from einformer.program.collectives import (
     Neighbours,
     Own,
     ReduceScatter,
+    Ring,
     Sent,
     Vary,
     is_smooth,
@@ -48,6 +49,7 @@ NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     Own: (("all-gather", "backward"),),
     AllGatherVary: (("all-gather", "forward"), ("reduce-scatter", "backward")),
     Neighbours: (("neighbours", "forward"), ("neighbours", "backward")),
+    Ring: (("ring", "forward"), ("ring", "backward")),
     ReduceScatter: (("reduce-scatter", "forward"), ("all-gather", "backward")),
     Sent: (("all-to-all", "forward"),),
     Dispatch: (("all-to-all", "forward"), ("all-to-all", "backward")),
@@ -129,7 +131,7 @@ def find_traffic(collective: str, put: Any, within: Any, nodes: Any = 1) -> tupl
     """
     ranks = within * nodes
     whole = put * ranks if collective == "all-gather" else put
-    if collective in ("neighbours", "send"):
+    if collective in ("neighbours", "send", "ring"):
         return put, put * (nodes > 1)
     if collective == "all-to-all":
         return put * (within - 1) / ranks, put * (nodes - 1) / nodes
@@ -149,6 +151,7 @@ class _Key:
     routed: tuple[tree.Expression, str, tuple[str, ...]] | None = None  # how many are chosen, of which letter, for which rows
     window: Window | None = None  # near the numbers of a rank
     back: int = 1  # how many steps of a recurrence
+    rounds: int = 0  # how often the numbers of all ranks go round
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +179,15 @@ class _Numbers(Generic[N]):
     # How often it is exchanged, and how many numbers: of a window others in some turns.
     def list_kinds(self, exchanged: _Exchanged) -> Iterator[tuple[N, N]]:
         if (window := exchanged.key.window) is None:
-            yield product(map(self.turns, exchanged.turns)), self.numbers(exchanged.key)
+            yield product((*map(self.turns, exchanged.turns), self.passes(exchanged.key))), self.numbers(exchanged.key)
             return
         for counts, sizes in self.sizes.kinds(exchanged.turns, (window.before, window.after)):
             yield product(counts), replace(self, sizes=sizes).numbers(exchanged.key)
+
+    # Keys and values are passed on to all other ranks; backward their gradients too, which come home at last.
+    def passes(self, key: _Key) -> N | int:
+        ranks: Any = self.ranks[key.facts[1]]
+        return (ranks - 1, 2 * ranks - 1)[key.rounds - 1] if key.rounds else 1
 
     def numbers(self, key: _Key) -> N:
         numbers: N = product(self.number(key, letter) for letter in key.facts[4])
@@ -263,8 +271,10 @@ class _Places:
                 counts = isinstance(operation, Sent) and routed  # of each expert
                 letters, element = ((routed[1],), 8) if counts and routed else (letters, find_element(operation.argument))
                 window = operation.window if isinstance(operation, Neighbours) else None
-                letters = operation.argument.axes if window else letters
-                yield _Key((name, operation.mesh, collective, phase, letters, element), routed, window)
+                round_ = isinstance(operation, Ring)
+                letters = operation.argument.axes if window or round_ else letters
+                rounds = round_ * (1 + (phase == "backward"))
+                yield _Key((name, operation.mesh, collective, phase, letters, element), routed, window, rounds=rounds)
 
     # The last steps of a recurrence along a split index, which the next rank receives.
     def list_states(self, value: Value, operation: op.Recur | Chunked, name: str) -> Iterator[_Key]:

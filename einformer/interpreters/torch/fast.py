@@ -11,12 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from einformer.interpreters.torch.emit import Emitter, Variable
+from einformer.interpreters.torch.emit import Emitter, Variable, code_turning
 from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Dims, Fragment, align, permute
+from einformer.interpreters.torch.parallel import describe_exchange
 from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
-from einformer.program.collectives import Sent
+from einformer.program.collectives import Ring, Sent
 from einformer.program.kernels import (
     PAIR,
     Attention,
@@ -32,7 +33,7 @@ from einformer.program.kernels import (
     Taken,
 )
 from einformer.program.operations import Axes, Function, Line, Value, View, join_labels
-from einformer.program.rewrite import count_reads, find_differentiated, walk_lines, walk_loops, walk_values
+from einformer.program.rewrite import count_reads, find_differentiated, walk, walk_lines, walk_loops, walk_values
 from einformer.program.sharding import own
 
 HELPERS = {
@@ -217,6 +218,12 @@ def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
                 yield lying
 
 
+# Of keys that go round the ranks those of this rank, and their letter.
+def find_own(keys: Value, kernel: Attention) -> tuple[Value, str]:
+    ring = keys.operation
+    return (ring.argument, ring.letter) if isinstance(ring, Ring) else (keys, kernel.over)
+
+
 def find_weight(value: Value) -> Value:
     return value.operation.argument if isinstance(value.operation, View) else value
 
@@ -256,9 +263,9 @@ class KernelEmitter(Emitter):
         shared = (*kernel.batch, *kernel.heads)
         for query, features in zip(kernel.queries, kernel.features, strict=True):
             self.want(query, (*shared, *kernel.groups, kernel.position, *features))
-        for keys, features in zip(kernel.keys, kernel.features, strict=True):
-            self.want(keys, (*shared, kernel.over, *features))
-        self.want(kernel.value, (*shared, kernel.over, kernel.put))
+        for keys, features in zip((*kernel.keys, kernel.value), (*kernel.features, (kernel.put,)), strict=True):
+            keys, over = find_own(keys, kernel)
+            self.want(keys, (*shared, over, *features))
 
     # A value under other letters stands for the value itself.
     def want(self, value: Value, axes: Axes) -> None:
@@ -281,6 +288,7 @@ class KernelEmitter(Emitter):
         if not self.shell.file.plan.fast:
             yield from Emitter.line(self, line)
             return
+        yield from self.describe_rings(line.value)
         yield from self.route(line.value)
         if isinstance(line.value.operation, Sent):
             yield self.write_sent(line.value.operation.mesh)
@@ -317,6 +325,11 @@ class KernelEmitter(Emitter):
         self.store(line, code.kind)
 
     # Each axis must have a letter there and here.
+    def describe_rings(self, value: Value) -> Iterator[str]:
+        for inner in walk(value, closed={*self.stored}):
+            if isinstance(inner.operation, Ring):
+                yield from (f"# {text}" for text in describe_exchange(inner, self.context))
+
     def find_changed(self, line: Line) -> Variable | None:
         if line.equation is None or line.equation.relation != "<-" or line.name not in self.names:
             return None
@@ -547,12 +560,15 @@ class KernelEmitter(Emitter):
     def attention(self, kernel: Attention) -> Fragment:
         batch, heads, groups = kernel.batch, kernel.heads, kernel.groups
         queries = zip(kernel.queries, kernel.features, strict=True)
-        keys = zip(kernel.keys, kernel.features, strict=True)
+        keys, over = zip(*(find_own(each, kernel) for each in (*kernel.keys, kernel.value)), strict=True)
         q = self.concatenate(queries, (*batch, *heads, *groups, kernel.position), len(heads + groups))
-        k = self.concatenate(keys, (*batch, *heads, kernel.over), len(heads))
-        v = self.concatenate([(kernel.value, (kernel.put,))], (*batch, *heads, kernel.over), len(heads))
+        k = self.concatenate([*zip(keys[:-1], kernel.features, strict=True)], (*batch, *heads, over[0]), len(heads))
+        v = self.concatenate([(keys[-1], (kernel.put,))], (*batch, *heads, over[0]), len(heads))
         if groups and not heads:
             k, v = (f"{x}[:, None]" if x.isidentifier() else f"({x})[:, None]" for x in (k, v))
+        ring = kernel.value.operation
+        if isinstance(ring, Ring):
+            return self.ring_attention(kernel, ring, [q, k, v])
         if kernel.sink is not None:
             k, v = f"fn.pad({k}, (0, 0, 0, 1))", f"fn.pad({v}, (0, 0, 0, 1))"
         options = [*self.write_mask(kernel), *self.write_dropout(kernel)]
@@ -563,6 +579,24 @@ class KernelEmitter(Emitter):
             text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, heads + groups))}))"
         code = Fragment(text, (*batch, *heads, *groups, kernel.position, kernel.put))
         return code if kernel.dropout is None else self.context.draw_apart(code)
+
+    def ring_attention(self, kernel: Attention, ring: Ring, sides: Sequence[str]) -> Fragment:
+        helpers = ("MESH", "pass_on", "go_round", "squares", "scores_of", "RingAttention", "ring_attention")
+        self.context.helpers |= dict.fromkeys(helpers)
+        near = ["math.inf" if e is None else code_turning(self.context, e).text for e in (ring.before, ring.after)]
+        options = [*self.write_mask(replace(kernel, sink=None))]
+        options += [f"sink={self.write_sink(kernel, kernel.sink)}"] if kernel.sink is not None else []
+        options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []
+        mesh, split = f'"{ring.mesh}"', (*kernel.heads, *kernel.groups)
+        text = f"ring_attention({', '.join([*sides, mesh, *near, *options])})"
+        if len(split) > 1:
+            text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, split))}))"
+        return Fragment(text, (*kernel.batch, *split, kernel.position, kernel.put))
+
+    def write_sink(self, kernel: Attention, sink: Value) -> str:
+        column = self.merge_heads(kernel, self.context.fill(self.code(sink), sink.axes, "tensor"))
+        together = (*kernel.heads, *kernel.groups)
+        return align(column, (*kernel.batch, *("" for _ in together[:1]), kernel.position, kernel.over))
 
     # -------------------------------------------------------------------------------------------------- recurrences
 
@@ -599,9 +633,7 @@ class KernelEmitter(Emitter):
             mask = self.context.cast(mask, "tensor") if mask.dims else self.context.fill(mask, square, "tensor")
             text, dims = align(mask, (*kernel.batch, *together[:1], *square)), {*mask.dims}
             if kernel.sink is not None:
-                sink = self.merge_heads(kernel, self.context.fill(self.code(kernel.sink), kernel.sink.axes, "tensor"))
-                column = align(sink, (*kernel.batch, *("" for _ in together[:1]), *square))
-                text, dims = f"with_sink({text}, {column})", dims | {*kernel.sink.axes}
+                text, dims = f"with_sink({text}, {self.write_sink(kernel, kernel.sink)})", dims | {*kernel.sink.axes}
                 self.context.helpers["with_sink"] = None
             lacks = dims & set(together) and not dims & set(kernel.batch)
             yield f"attn_mask={text}{'[None]' * bool(lacks)}"  # of three axes the kernels of a CPU know nothing

@@ -23,6 +23,7 @@ from einformer.program.collectives import (
     Own,
     Rank,
     ReduceScatter,
+    Ring,
     Sent,
     Shifted,
     Vary,
@@ -170,6 +171,105 @@ HELPERS = {
         for part, own in zip(ctx.going, y.split(lengths)):
             x[part] += own
         return x.movedim(0, ctx.dim), None, None, None, None
+''',
+    "pass_on": '''def pass_on(tensors: list[Tensor], axis: str) -> tuple[list[Tensor], list]:
+    """The tensors of the rank before, once the work is done, while the rank after receives those of this one."""
+    group, here = MESH.get_group(axis), MESH.get_local_rank(axis)
+    ranks = dist.get_world_size(group)
+    after, before = (dist.get_global_rank(group, (here + step) % ranks) for step in (1, -1))
+    coming = [torch.empty_like(x) for x in tensors]
+    sends = [dist.P2POp(dist.isend, x, after, group) for x in tensors]
+    return coming, dist.batch_isend_irecv([*sends, *(dist.P2POp(dist.irecv, x, before, group) for x in coming)])
+''',
+    "go_round": '''def go_round(tensors: list[Tensor], axis: str):
+    """The number of each rank with its tensors, from this one's back: the next ones come meanwhile."""
+    ranks, here = dist.get_world_size(MESH.get_group(axis)), MESH.get_local_rank(axis)
+    for turn in range(ranks):
+        coming, works = pass_on(tensors, axis) if turn + 1 < ranks else ([], [])
+        yield (here - turn) % ranks, tensors
+        for work in works:
+            work.wait()
+        tensors = coming
+''',
+    "squares": '''def squares(size: int, owner: int, before: float, after: float, axis: str):
+    """Where this rank's queries meet keys of an owner that are near: queries, keys of the owner, and these among all keys."""
+    first, start = MESH.get_local_rank(axis) * size, owner * size
+    if start - (first + size - 1) <= after and first - (start + size - 1) <= before:
+        yield slice(0, size), slice(0, size), slice(start, start + size)
+''',
+    "scores_of": '''def scores_of(q: Tensor, k: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """The scores of queries (batch, key heads, groups, queries, features) at keys (batch, key heads, keys, features)."""
+    x = (q.flatten(2, 3) @ k.mT).unflatten(2, q.shape[2:4]) * scale
+    return (x if mask is None else x + mask).to(torch.promote_types(q.dtype, torch.float32))
+''',
+    "RingAttention": '''class RingAttention(torch.autograd.Function):
+    """Attention to the keys of all ranks, whose blocks go round (Liu et al. 2023). After each block a query has the largest
+    score so far, and the sums of exponentials and of values, relative to it. Backward, gradients of blocks go round too."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, mask, sink, scale: float, before: float, after: float, axis: str) -> Tensor:
+        kind = torch.promote_types(q.dtype, torch.float32)
+        largest = torch.full((*q.shape[:-1], 1), -math.inf, dtype=kind, device=q.device)
+        sums, y = torch.zeros_like(largest), torch.zeros((*q.shape[:-1], v.shape[-1]), dtype=kind, device=q.device)
+        if sink is not None:  # the score of one more key, whose value is zero
+            largest, sums = largest.clone().copy_(sink), torch.ones_like(sums)
+        for owner, (k_t, v_t) in go_round([k, v], axis):
+            for rows, columns, numbers in squares(q.shape[-2], owner, before, after, axis):
+                own = None if mask is None else mask[..., rows, numbers]
+                x = scores_of(q[..., rows, :], k_t[..., columns, :], own, scale)
+                new = torch.maximum(largest[..., rows, :], x.amax(-1, keepdim=True))
+                base = new.masked_fill(new == -math.inf, 0)  # a query may have seen nothing yet
+                p, left = torch.exp(x - base), torch.exp(largest[..., rows, :] - base)
+                values = (p.to(v.dtype).flatten(2, 3) @ v_t[..., columns, :]).unflatten(2, p.shape[2:4])
+                sums[..., rows, :] = left * sums[..., rows, :] + p.sum(-1, keepdim=True)
+                y[..., rows, :] = left * y[..., rows, :] + values
+                largest[..., rows, :] = new
+        nothing = sums == 0
+        y = (y / sums.masked_fill(nothing, 1)).to(v.dtype)
+        log = (largest + torch.log(sums)).masked_fill(nothing, math.inf)
+        ctx.save_for_backward(q, k, v, mask, sink, y, log)
+        ctx.scale, ctx.near, ctx.axis = scale, (before, after), axis
+        return y
+
+    @staticmethod
+    def backward(ctx, slope: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, mask, sink, y, log = ctx.saved_tensors
+        inner = (slope * y).sum(-1, keepdim=True)
+        q_slope, mask_slope = torch.zeros_like(q), None
+        if mask is not None and ctx.needs_input_grad[3]:
+            mask_slope = torch.zeros(mask.shape, dtype=mask.dtype, device=mask.device)
+        slopes = [torch.zeros_like(k), torch.zeros_like(v)]
+        for owner, (k_t, v_t) in go_round([k, v], ctx.axis):
+            for rows, columns, numbers in squares(q.shape[-2], owner, *ctx.near, ctx.axis):
+                own = None if mask is None else mask[..., rows, numbers]
+                q_r, k_c, slope_r = q[..., rows, :], k_t[..., columns, :], slope[..., rows, :].flatten(2, 3)
+                p = torch.exp(scores_of(q_r, k_c, own, ctx.scale) - log[..., rows, :])
+                back = (slope_r @ v_t[..., columns, :].mT).unflatten(2, p.shape[2:4])
+                x = (p * (back - inner[..., rows, :])).to(q.dtype)
+                rows_of_all = x.flatten(2, 3) * ctx.scale
+                q_slope[..., rows, :] += (rows_of_all @ k_c).unflatten(2, p.shape[2:4])
+                slopes[0][..., columns, :] += rows_of_all.mT @ q_r.flatten(2, 3)
+                slopes[1][..., columns, :] += p.to(v.dtype).flatten(2, 3).mT @ slope_r
+                if mask_slope is not None:
+                    mask_slope[..., rows, numbers] += x.sum_to_size(mask_slope[..., rows, numbers].shape)
+            if dist.get_world_size(MESH.get_group(ctx.axis)) > 1:  # after all turns they are at home
+                slopes, works = pass_on(slopes, ctx.axis)
+                for work in works:
+                    work.wait()
+        sink_slope = None if sink is None else -(torch.exp(sink - log) * inner).sum_to_size(sink.shape).to(sink.dtype)
+        return q_slope, *slopes, mask_slope, sink_slope, None, None, None, None
+''',
+    "ring_attention": '''def ring_attention(q, k, v, axis, before, after, attn_mask=None, sink=None, scale=None) -> Tensor:
+    """scaled_dot_product_attention where each rank has its own keys and values. A query sees none farther before or after."""
+    groups, ranks = (k.shape[1], q.shape[1] // k.shape[1]), dist.get_world_size(MESH.get_group(axis))
+
+    def split(x: Tensor | None) -> Tensor | None:
+        return x if x is None or x.dim() < 3 else x.unflatten(-3, groups if x.shape[-3] > 1 else (1, 1))
+
+    mask = None if attn_mask is None else attn_mask.expand(*attn_mask.shape[:-2], q.shape[2], ranks * k.shape[2])
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    given = q.unflatten(1, groups), k.contiguous(), v.contiguous(), split(mask), split(sink)
+    return RingAttention.apply(*given, scale, before, after, axis).flatten(1, 2)
 ''',
     "beside": '''def beside(axis: str, step: int) -> int | None:
     """The rank that stands so many after this one along an axis of the mesh, if there is one."""
@@ -411,6 +511,8 @@ def describe_exchange(value: Value, context: Context) -> Iterator[str]:
                 f"over {mesh}: the numbers of neighbours along {axis_of(letter)}, {near} those of each rank"
                 + "; backward as many" * moves
             )
+        case Ring(letter=letter, moves=moves):
+            yield f"over {mesh}: {numbers} numbers of each rank go round" + "; backward these and their gradients" * moves
         case AllGather(letter=letter):
             backward = "; backward a reduce-scatter" * isinstance(operation, AllGatherVary)
             yield f"over {mesh}: all-gather along {axis_of(letter)} of {numbers} numbers of each rank{backward}"
