@@ -397,10 +397,22 @@ def test_what_follows_from_a_slip_is_not_told(old: str, new: str, code: str) -> 
 
 def test_a_scalar_index_as_a_number_is_suggested_where_it_is_typed_as_one() -> None:
     frame = "axes\n  b: B\n  s: S\n  d: D\n  f: F\n  g: D + F\nmodel M(z_bsd, u_bsf) -> y_bsg causal in s:\n  return "
-    typed = frame + "where(g < D, z_{bs(g)}, u_{bs(g - D)})"
-    (finding,) = examined(typed)
-    (number,) = re.findall(r"`(\(g \+ 0\))`", finding.fix)
-    assert examined(typed.replace("(g)", number)) == ()
+    for slots in ("z_{bs(g)}", "z_bsg"):
+        typed = frame + f"where(g < D, {slots}, u_{{bs(g - D)}})"
+        (finding,) = examined(typed)
+        (number,) = re.findall(r"`(.*\+ 0\)\})`", finding.fix)
+        assert examined(typed.replace(slots, number)) == ()
+
+
+def test_a_name_before_parentheses_is_a_function_or_layer() -> None:
+    """`norm(z_d)` is no product with a scalar; a scalar is told its index, and no tensor that it is a function."""
+    told = {line: examined(LAYER + line)[0] for line in ("norm(z_d)", "rellu(z_d)", "pos_d z_d")}
+    assert [finding.code for finding in told.values()] == ["E204"] * 3
+    assert "no function or layer `norm`" in told["norm(z_d)"].message
+    assert told["rellu(z_d)"].fix == "`relu`?"
+    assert told["pos_d z_d"].fix.startswith("`weights pos_d`")
+    scalar = "axes\n  d: D\nscalars\n  ε = 1e-5\n  θ_d = d\nlayer F(z_d) -> z_d:\n  return z_d "
+    assert [examined(scalar + more)[0].fix for more in ("+ ε_d + θ_d", "+ ε + θ")] == ["`ε`", "`θ_d`"]
 
 
 def test_a_character_that_is_named_is_in_the_text() -> None:

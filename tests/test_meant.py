@@ -74,9 +74,28 @@ TYPED = {  # a line of the body, or what replaces a line of the frame, and the f
     "w_bss'a = softmax(q_bsea k_bs'ea + m_ss', dim=-1)": "Sm_s'(q_bsea k_bs'ea + m_ss')",
     "o_bs = mean(z_bsd, dim=-1)": "mean_d(z_bsd)",
     "o_bs = max(z_bsd, axis=2)": "max_d(z_bsd)",
-    "w_bss'a = softmax_s'(q_bsea k_bs'ea + m_ss')": "Sm",
-    "w_bss'a = Softmax_s'(q_bsea k_bs'ea + m_ss')": "Sm",
-    "w_bss'a = softmax(q_bsea k_bs'ea + m_ss')": "Sm_…(",
+    "w_bss'a = softmax_s'(q_bsea k_bs'ea + m_ss')": "Sm_s'",
+    "w_bss'a = Softmax_{s'}(q_bsea k_bs'ea + m_ss')": "Sm_s'",
+    "w_bss'a = softmax(q_bsea k_bs'ea + m_ss')": "Sm_s'(",
+    "o_bsd = softmax(z_bsd)": "Sm_d(",
+    "o_bsd = softmax(z_bsd u_bsf W_df)": "Sm_…(",
+    'o_bsf = einsum("bsd,df->bsf", z_bsd, W_df)': "z_bsd W_df",
+    "o_bsf = torch.einsum('bsd,df->bsf', z, W)": "z_bsd W_df",
+    "o_bs = z_bsd.mean(-1)": "mean_d(z_bsd)",
+    "o_bs = z_bsd.sum(dim=2)": "sum_d(z_bsd)",
+    "o_bs = z_bsd.amax(d)": "max_d(z_bsd)",
+    "o_bsf = z_bsd W_df.T": "W_df",
+    "o_bsf = z_bsd W_df^T": "W_df",
+    "o_bsf = z_bsd W^{df}": "W_df",
+    "o_bsd = z_bsd[:, :, d]": "z_bsd",
+    "o_bsd = z[:, s]": "z_…",
+    "o_bs = sum_d(z_bsd, axis=-1)": "sum_d(z_bsd)",
+    "o_bs = mean(z_bsd, d)": "mean_d(z_bsd)",
+    "o_bsd = z_bsd / ||z_bsd||": "sqrt(sum_d z_bsd^2)",
+    "o_bsd = log_2(1 + z_bsd^2)": "log2",
+    "o_bsx = where(top_2 p_bsx, p_bsx, 0)": "top_{2,x} p_bsx",
+    "n_ss' = torch.tril(torch.ones(S, S))": "where(s' <= s, 0, -inf)",
+    "n_ss' = causal_mask": "where(s' <= s, 0, -inf)",
     "o_bs = logsumexp_d z_bsd": "lse",
     "o_bs = std_d z_bsd": "sqrt(var_d(z_bsd))",
     "o_bsd = where(argmax_d z_bsd, 1, 0)": "top_{1,d}",
@@ -102,7 +121,7 @@ TYPED = {  # a line of the body, or what replaces a line of the frame, and the f
     "h_bsd = h_b{s - 1}d / 2 + z_bsd": "h_{b(s - 1)d}",
     "h_bsd = h_{bs-1d} / 2 + z_bsd": "h_{b(s - 1)d}",
 }
-UNFINISHED = {"Sm_…(", "n_… = "}  # nothing says over which index, or which name is free
+UNFINISHED = {"Sm_…(", "n_… = ", "z_…"}  # nothing says over which index, or which name is free
 
 
 def written(line: str) -> str:

@@ -389,7 +389,7 @@ class _Body:
         if twice := list(find_repeated(slots, self.legend)):
             yield from twice
         elif definition.slots is not None:
-            yield from self.find_disagreement(e, definition.slots, definition.span)
+            yield from self.find_disagreement(e, definition.slots, definition.span, _find_choosing(e, equation.right))
             itself = definition.what == "itself" and len(slots) == len(definition.slots)
             if itself and not any(map(self.is_earlier, slots, definition.slots)):
                 yield _report_itself(e, definition.slots)
@@ -408,24 +408,31 @@ class _Body:
         return back and all(map(_is_negative, steps)) and axis_of(own.letter) not in moving
 
     # As many slots as the definition has, each over its axis.
-    def find_disagreement(self, e: Tensor | Name, slots: tuple[Expression, ...], span: Span) -> Iterator[Finding]:
+    # Letters by which a `where` around chooses may stand for a number.
+    def find_disagreement(
+        self, e: Tensor | Name, slots: tuple[Expression, ...], span: Span, choosing: Container[str] = ()
+    ) -> Iterator[Finding]:
         spelled = f"`{PLAIN.tensor(e.name, slots)}`"
         if len(slots_of(e)) != len(slots):
             facts = (f"defined as {spelled} ({span})", *self.describe(*slots))
             yield Finding("E304", f"`{e.name}` has {len(slots)} slots, here are {len(slots_of(e))}", e.span, facts, spelled)
             return
         for slot, own in zip(slots_of(e), slots, strict=True):
-            if slot != own and (finding := self.compare_slots(e.name, slot, own)):
+            if slot != own and (finding := self.compare_slots(e, slot, own, choosing)):
                 yield replace(finding, facts=(f"defined as {spelled} ({span})", *finding.facts, *self.describe(own, slot)))
                 return  # two letters that changed places are one slip
 
-    def compare_slots(self, name: str, slot: Expression, own: Expression) -> Finding | None:
+    def compare_slots(self, e: Tensor | Name, slot: Expression, own: Expression, choosing: Container[str]) -> Finding | None:
         if isinstance(slot, Index) and isinstance(own, Index):
             if self.legend.are_apart(slot.letter, own.letter) and not self.is_bounded(slot, own):
                 enclosed = slot.span.source.text[slot.span.start - 1 : slot.span.start] == "("
-                number = f"; under a `where`, `({slot.letter} + 0)` for the number of `{slot.letter}`" * enclosed
-                message = f"this slot of `{name}` runs over `{axis_of(own.letter)}`, not over `{axis_of(slot.letter)}`"
-                return Finding("E307", message, slot.span, (), f"`{own.letter}`, or a prime of it{number}")
+                fix = f"`{own.letter}`, or a prime of it"
+                if enclosed or slot.letter in choosing:
+                    numbered = tuple(Sum((part, Number(0))) if part is slot else part for part in slots_of(e))
+                    number = f"`{PLAIN.tensor(e.name, numbered)}`, where a `where` keeps the number of `{slot.letter}` inside"
+                    fix = f"{number}; or {fix}" if slot.letter in choosing else f"{fix}; or {number}"
+                message = f"this slot of `{e.name}` runs over `{axis_of(own.letter)}`, not over `{axis_of(slot.letter)}`"
+                return Finding("E307", message, slot.span, (), fix)
         elif isinstance(slot, Index | Group) and not self.legend.fits(slot, own):
             here, there = f"`{PLAIN.slot(slot)}`", f"`{PLAIN.slot(own)}`"
             sizes = f"{here} has {self.legend.spell(slot)}, {there} has {self.legend.spell(own)}"
@@ -490,6 +497,13 @@ class _Body:
                     message = f"`{call.name}` renames `{formal.letter}`, but its body reads `{PLAIN.slot(group)}` over it"
                     facts = tuple(map(self.legend.describe, (formal.letter, actual.letter)))
                     yield Finding("E404", message, call.span, facts, "a layer of its own over this axis")
+
+
+# The letters of the conditions around a tensor.
+def _find_choosing(e: Tensor | Name, right: Expression) -> set[str]:
+    choices = (x for x in subexpressions(right) if isinstance(x, Apply) and x.name == "where" and len(x.arguments) == 3)
+    around = (x for x in choices if any(part is e for arm in x.arguments[1:] for part in subexpressions(arm)))
+    return {index.letter for x in around for index in indices_in(x.arguments[0])}
 
 
 # The inputs of a layer on which hangs how likely it drops, or a layer that it calls; with whether one is that probability.

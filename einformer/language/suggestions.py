@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from einformer.errors import Finding, Span
 from einformer.language.calls import axis_of
-from einformer.language.primitives import CONSTANTS, NAMES
+from einformer.language.primitives import CONSTANTS, NAMES, PRIMITIVES
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tokens import WORDS, is_latex
@@ -92,12 +92,21 @@ def _report_undefined(x: Tensor | Name, legend: Legend, names: set[str], layer: 
     if word := next((word for word in WORDS if _stands_in(x, word)), ""):
         message = f"each letter of a slot is a name, and `{x.name}` of `{word}` is not defined"
         return Finding("E204", message, x.span, (), f"a line of its own, `n_s = … {word} …`, and `n_s` in the slot")
+    if (scalar := legend.scalars.get(x.name)) is not None:
+        own = show(Tensor(x.name, scalar.indices)) if scalar.indices else x.name
+        message = f"the scalar `{x.name}` has {'an' if scalar.indices else 'no'} index"
+        return Finding("E204", message, x.span, (), f"`{own}`")
+    if not indexed and x.span.source.text[x.span.end : x.span.end + 1] == "(":
+        close = find_closest(x.name, {*names, *(NAMES - {*WORDS})})
+        return Finding(
+            "E204", f"no function or layer `{x.name}` is defined", x.span, (), f"`{close}`?" if close else "a layer of the file"
+        )
     message = f"`{layer}` has no tensor `{x.name}`" if indexed else f"no size, scalar or index `{x.name}` is defined"
     if indexed and x.name in legend.axes:
         fix = f"a size: {' '.join(f'`{letter}`' for letter in sorted(legend.letters))}"
         return Finding("E204", f"{message}, and `{x.name}` alone is an index", x.span, (legend.describe(x.name),), fix)
     scalars = {scalar.name for scalar in legend.scalars.values() if bool(scalar.indices) == indexed}
-    close = _guess_name(x.name, names | scalars | (set() if indexed else legend.letters))
+    close = _guess_name(x.name, names | scalars | (set() if indexed else legend.letters), indexed)
     plain = all(isinstance(slot, Index) for slot in slots_of(x))
     declared = f"`weights {show(x)}`" if indexed else f"`{x.name} = …` among the scalars"
     fix = f"{declared}, or its definition on a line before" if plain else "its definition, or a weight"
@@ -110,8 +119,10 @@ def _stands_in(x: Tensor | Name, word: str) -> bool:
     return x.name in word and x.span.source.text[start : start + len(word)] == word
 
 
-def _guess_name(name: str, names: Iterable[str]) -> str:
-    return find_closest(name, {*names, *(NAMES - {*WORDS} if len(name.rstrip("'")) > 1 else ())})
+# An operator has a subscript too, a function has none.
+def _guess_name(name: str, names: Iterable[str], indexed: bool) -> str:
+    primitives = {called for called, with_indices in PRIMITIVES if with_indices == indexed and called not in WORDS}
+    return find_closest(name, {*names, *(primitives if len(name.rstrip("'")) > 1 else ())})
 
 
 # The likely name looks the same, or differs in few letters.
@@ -146,6 +157,7 @@ _TENSOR = rf"{_NAME}(?:_\{{[^{{}}]*\}}|_(?:[^\W_]['′’]*)+)?"
 _OPERAND = rf"(?:\d+(?:\.\d+)?|{_TENSOR}(?:\([^()]*\))?|\([^()]*\))(?:\^\w+)?"
 _LETTER = r"[^\W_]['′’]*"
 _SIGNS = r"\s*[*×⊙⋅∘]\s*"
+_REDUCING = "sum|mean|var|max|min|lse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +238,33 @@ def _over(match: re.Match[str]) -> str:
     return f"{name}_{primed[0] if len(primed) == 1 else '…'}({match[2]})"
 
 
+# `softmax(t_ss' + m_ss')`: over the only letter with a prime, or the last letter of a tensor alone.
+def _rewrite_softmax(match: re.Match[str]) -> str:
+    argument = match.string[match.end() :].partition("\n")[0]
+    primed = {letter for letter in re.findall(_LETTER, argument) if not letter[-1].isalnum()}
+    alone = re.match(rf"\s*({_TENSOR})\s*\)", argument)
+    letters = sorted(primed) if len(primed) == 1 else _letters(alone[1])[-1:] if alone else []
+    return f"Sm_{letters[0] if letters else '…'}("
+
+
+# `z_bsd.mean(-1)`, `z_bsd.sum(d)`
+def _rewrite_method(match: re.Match[str]) -> str:
+    letters, name = _letters(match[1]), {"softmax": "Sm", "amax": "max", "amin": "min"}.get(match[2], match[2])
+    place = int(match[3]) if match[3].lstrip("-").isdigit() else None
+    over = match[3] if place is None else letters[place] if -len(letters) <= place < len(letters) else "…"
+    return f"{name}_{over}({match[1]})"
+
+
+# `einsum("bsd,df->bsf", z, W)`
+def _rewrite_einsum(match: re.Match[str]) -> str:
+    operands = zip(match[2].split(","), [*match[1].split(","), *[""] * len(match[2])], strict=False)
+    return " ".join(name.strip() + f"_{letters.strip()}" * ("_" not in name) for name, letters in operands)
+
+
+def _rewrite_length(match: re.Match[str]) -> str:
+    return f"sqrt(sum_{(_letters(match[1]) or ['…'])[-1]} {match[1]}^2)"
+
+
 def _largest(match: re.Match[str]) -> str:
     count, tensor = match["of"] or match["count"] or "…", match["tensor"]
     return f"top_{{{count},{(_letters(tensor) or ['…'])[-1]}}}({tensor})"
@@ -253,6 +292,19 @@ ROWS = (
     Idiom(rf"^ *({_TENSOR})\s*(?::=|==)", r"\1 =", "E101", "`=` defines a tensor"),
     Idiom(rf"{_OPERAND}(?:{_SIGNS}{_OPERAND})+", _factors, "E003", "factors stand side by side, with nothing between them"),
     Idiom(rf"√\s*(?:\(([^()]+)\)|({_TENSOR}|\d+))", lambda m: f"sqrt({m[1] or m[2]})", "E003", "a root is the function `sqrt`"),
+    Idiom(
+        r"\b(?:\w+\.)?einsum\(\s*[\"']([^\"']*?)(?:->[^\"']*)?[\"']\s*,\s*([^()]*)\)", _rewrite_einsum,
+        "E003", "a sum of products is the product: letters that the left side does not have are summed",
+    ),
+    Idiom(
+        rf"({_TENSOR})\.(softmax|amax|amin|{_REDUCING})\(\s*(?:(?:dim|axis)\s*=\s*)?(-?\d+|{_LETTER})\s*\)", _rewrite_method,
+        "E003", "an operator stands before its argument, over the index in its subscript",
+    ),
+    Idiom(
+        rf"({_TENSOR})(?:\.(?:mT|T|transpose\([^()]*\)|permute\([^()]*\))|\^(?:T|⊤|\{{T\}}))(?!\w)", r"\1",
+        "E204", "nothing is transposed: letters say what meets",
+    ),
+    Idiom(rf"({_NAME})\^\{{((?:{_LETTER}){{2,}})\}}", r"\1_\2", "E204", "indices stand below"),
     Idiom(r"[∑Σ](?=_)", "sum", "E003", "a sum is the operator `sum`"),
     Idiom(rf"({_OPERAND})\s*%\s*({_OPERAND})", r"\1 mod \2", "E003", "a remainder is written `mod`"),
     Idiom(
@@ -261,6 +313,7 @@ ROWS = (
     ),
     Idiom(r"//\s*(\S.*)", r"# \1", "E101", "a comment begins with `#`"),
     Idiom(r"&&?", "and", "E003", "conditions are joined by `and`"),
+    Idiom(rf"\|\|\s*({_TENSOR})\s*\|\|", _rewrite_length, "E003", "a length is the root of a sum of squares"),
     Idiom(r"\|\|", "or", "E003", "conditions are joined by `or`"),
     Idiom(r"\|([^|]+)\|", r"abs(\1)", "E003", "an absolute value is the function `abs`"),
     Idiom(r"!(?!=)\s*(?=(\S))", "not ", "E003", "a condition is negated by `not`"),
@@ -285,21 +338,45 @@ ROWS = (
         "E101", "a slot takes a name, and a function stands on a line of its own",
     ),
     Idiom(
-        rf"(?!top)({_NAME})(?:\[([^\[\]]+)\]|_\{{([^{{}}]*,[^{{}}]*)\}})", _slots,
+        rf"(?<![\w'′’])(?!top)({_NAME})(?:\[([^\[\]:]+)\]|_\{{([^{{}}]*,[^{{}}]*)\}})", _slots,
         "E101", "slots stand in a subscript, without commas",
+    ),
+    Idiom(
+        rf"({_TENSOR})\[[^\[\]]*\]", lambda m: m[1] + "_…" * ("_" not in m[1]),
+        "E101", "a subscript has an index for each axis, and `:` is none",
+    ),
+    Idiom(
+        rf"\b({_REDUCING})_({_LETTER})\(\s*({_TENSOR})\s*,\s*(?:dim|axis)\s*=[^()]*\)", r"\1_\2(\3)",
+        "E101", "the subscript of an operator says all of its axes",
+    ),
+    Idiom(
+        rf"\b({_REDUCING})\(\s*({_TENSOR})\s*,\s*({_LETTER})\s*\)", r"\1_\3(\2)",
+        "E405", "the index of an operator stands in its subscript",
     ),
     Idiom(
         r"(?i:\b(softmax|logsumexp|sum|mean|amax|amin|max|min|var))\((.*?)(?:,\s*(?:dim|axis)\s*=\s*([-\w']+))\)", _over,
         "E101", "an operator runs over the index in its subscript",
     ),
-    Idiom(r"\b(?i:softmax)(?=_)", "Sm", "E204", "softmax is the operator `Sm`"),
-    Idiom(r"\b(?i:softmax)\(", "Sm_…(", "E204", "softmax is the operator `Sm`, over the index in its subscript"),
+    Idiom(
+        rf"\b(?i:softmax)_(?:\{{({_LETTER})\}}|({_LETTER}|\{{[^{{}}]*\}}))", lambda m: f"Sm_{m[1] or m[2]}",
+        "E204", "softmax is the operator `Sm`",
+    ),
+    Idiom(r"\b(?i:softmax)\(", _rewrite_softmax, "E204", "softmax is the operator `Sm`, over the index in its subscript"),
     Idiom(r"\blogsumexp(?=_)", "lse", "E204", "the log of a sum of exponentials is `lse`"),
     Idiom(
         rf"\bstd_({_LETTER})\s*({_OPERAND})", r"sqrt(var_\1(\2))",
         "E204", "a standard deviation is the root of `var`",
     ),
     Idiom(rf"\barg_?max_({_LETTER})(?!\w)", r"top_{1,\1}", "E204", "the largest is found by the condition `top`"),
+    Idiom(r"\blog_2\b", "log2", "E101", "the logarithm of base 2 is `log2`"),
+    Idiom(
+        rf"\btop_(\d+)\s+({_TENSOR})", lambda m: f"top_{{{m[1]},{(_letters(m[2]) or ['…'])[-1]}}} {m[2]}",
+        "E101", "`top` says over which index it takes the largest",
+    ),
+    Idiom(
+        r"(?<==)\s*(?:(?:torch|np)\.)?(?:tril|causal(?:_?mask)?)\b(?:\(.*\))?\s*$", "where(s' <= s, 0, -inf)",
+        "E204", "a causal mask is a condition on positions",
+    ),
     Idiom(r"\bln\b", "log", "E204", "the natural logarithm is `log`"),
     Idiom(r"\b[Ss]wish\b", "silu", "E204", "swish is the function `silu`"),
     Idiom(r"\b[Dd]ropout\b", "Dr", "E204", "dropout is the function `Dr`"),
