@@ -22,14 +22,49 @@ LINES = {
     "axes of a weight in any order": "TOKENS | weights E_dv | h_bsd = E_{d x_bs} | return h_bsd + h_{b(s - 1)d}",
     "a name that Python or torch has": "MODEL | weights type_d, to_d | in_bsd = z_bsd type_d | return tanh(in_bsd to_d)",
     "one of several inputs": "model Main(c_bed, z_bsd) -> y_bsd causal in s: | w_bse = Sm_e(z_bsd c_bed) | return w_bse c_bed",
-    "an exponent below zero": "MODEL | return z_bsd (1 + z_bsd^2)^-1 + (s + 2)^-2",
     "a loop as often as a sum says": "MODEL | for l < D - 1: |   z_bsd <- z_bsd / 2 + tanh(z_{b(s - l)d}) | return z_bsd",
-    "braces for parentheses": "MODEL | return {z_bsd + 1} tanh{z_bsd}",
     "an output whose axes are merged": "model Main(z_bsd) -> y_{bs(ae)} causal in s: | weights Q_dae | "
     "y_{bs(ae)} = z_bsd Q_dae",
     "a layer of the library with another line": "layer Norm = RMSNorm: | return γ_d z_d / (1 + sqrt(mean_d (z_d^2))) | "
     "MODEL | return Norm(z_bsd)",
-    "parentheses in a slot of positions": "MODEL | return z_bsd + z_{b(s - (1 + 1))d} + z_{b((s - 1) - 2)d}",
+    "axes on one line": "MODEL | weights K_de | k_bse = tanh(z_bsd K_de) | return k_bse K_de",
+    "an axis of the library by its letter": "MODEL | weights K_de | k_bse = tanh(z_bsd K_de) | return k_bse K_de",
+    "scalars on one line": "MODEL | return Dr(z_bsd, p) ω / (W + 1)",
+    "infinity in a list": "MODEL | for l < 3: |   m_ss' = where(s - ж_l < s' <= s, 0, -inf) |   SCORES | "
+    "  z_bsd <- w_bss' z_bs'd | return z_bsd",
+    "a scalar that does not use its index": "model Main(z_bsda) -> y_bsd causal in s: | weights P_a | return z_bsda я_a P_a",
+    "several weights on one line": "MODEL | weights P_d, Q_d?, R_dd' = S_dd', S_d'd | return z_bsd P_d + z_bsd' R_d'd Q_d",
+    "a name with a digit": "MODEL | weights P0_d, P1_d | z1_bsd = z_bsd P0_d | return z_bsd + z1_{b(s - 1)d} P1_d",
+    "a layer of the library under another name": "layer Plain = LayerNorm | MODEL | return ε Plain(z_bsd)",
+    "a layer that is given two tensors": "layer Both(z_sd, c_d) -> z_sd: | return tanh(z_sd c_d) + z_{(s - 1)d} | "
+    "MODEL | weights P_d | return Both(z_bsd, P_d)",
+    "a layer that is given a number": "layer Times(z_d, τ) -> z_d: | return z_d^2 / (1 + τ) | MODEL | "
+    "for l < 3: |   z_bsd <- z_bsd + Times(z_bsd, l) + Times(z_bsd, 2) | return z_bsd",
+    "an instance that is called twice": "PART | MODEL | weights one: Part | return one(z_bsd) + one(tanh(one(z_bsd)))",
+    "a look-up in a look-up": "TOKENS | weights E_vd | n_v = (v + 1) mod V | return E_{n_{x_bs} d}",
+    "keys of another tensor": "model Main(z_bsd, c_bse) -> y_bsd causal in s: | MASK | weights K_de | q_bse = z_bsd K_de | "
+    "w_bss' = Sm_s'(q_bse c_bs'e + m_ss') | return w_bss' z_bs'd",
+    "attention over weights": "MODEL | weights K_ed, V_ed | w_bse = Sm_e(z_bsd K_ed) | return w_bse V_ed",
+    "attention over another tensor": "model Main(z_bsd, c_bea) -> y_bsa causal in s: | weights K_da | q_bsa = z_bsd K_da | "
+    "w_bse = Sm_e(q_bsa c_bea) | return w_bse c_bea",
+    "a layer in a branch that data choose": "PART | MODEL | return where(z_bsd > 0, Part(z_bsd), z_bsd)",
+    "a tied weight beside another of its input": "MODEL | weights P_de = K_de, K_de, V_da, R_e | "
+    "k_bse = z_bsd P_de | v_bsa = z_bsd V_da | return (k_bse R_e) (sum_a v_bsa) z_bsd",
+    "queries of a norm, keys of the same input, and a sink": "model Main(z_bsda) -> y_bsea causal in s: | "
+    "weights Q_de, K_de, V_de, γ_a | h_bsda = z_bsda / sqrt(sum_d z_bsda^2 + ε) | q_bsea = h_bsda Q_de | "
+    "v_bsea = z_bsda V_de | k_bsea = z_bsda K_de | t_bss'a = q_bsea k_bs'ea / 2 + where(s' <= s, (s' - s) / 4, -inf) | "
+    "w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a - γ_a) | return w_bss'a v_bs'ea",
+    "a sink, and scores of four factors": "model Main(z_bsda) -> y_bsea causal in s: | "
+    "weights Q_de, K_de, V_de, γ_a | v_bsea = z_bsda V_de | "
+    "t_bss'a = z_bsda Q_de (z_bs'd'a K_d'e) / 2 + where(s' <= s, (s' - s) / 4, -inf) | "
+    "w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a - γ_a) | return w_bss'a v_bs'ea",
+    "a second name of what is the same at every step": "model Main(c_ed, z_bsd) -> y_bse causal in s: | weights V_dai | "
+    "k_eai = tanh(c_ed) V_dai | q_{e(ai)} = k_eai | j_eai = tanh(q_{e(ia)}) | return z_bsd j_eai V_dai",
+    "numbers beside what is the same at every step": "model Main(c_ed, z_bsd) -> y_bse causal in s: | n_d = 2 d | "
+    "j_ed = tanh(c_ed) n_d | return z_bsd n_d j_ed",
+    "a loop of what is the same at every step": "model Main(c_ed, z_bsd) -> y_bse causal in s: | j_ed = tanh(c_ed) | "
+    "k_ed = j_ed | for l < 3: |   k_ed <- k_ed / 2 + j_ed | return z_bsd k_ed + z_bsd j_ed",
+    "a state over its taps": "MODEL | weights P_e | S_bsd = P_e S_{b(s - e - 1)d} / 3 + z_bsd | return S_bsd",
     "a factor beside a linear map has an index of its own": "MODEL | weights W_de, γ_a | h_bsea = z_bsd W_de γ_a | "
     "return z_bsd + sum_{ea} h_bsea",
     "a text without time": "model Main(z_d) -> y_e: | weights W_de | return z_d W_de",
@@ -121,12 +156,21 @@ AROUND = (
     (rare.SCALES, "MODEL | return z_bsd FORM", ()),
     (rare.FACTORS, "MODEL | weights P_d, Q_d, R_d | y_bs = FORM | return y_bs P_d Q_d R_d", ("z_bsd", "P_d", "Q_d", "R_d")),
     (rare.STATES, "MODEL | S_bsd = FORM | return S_bsd", ("z_bsd", "S_{b(s - 1)d}", "S_{b(s - 2)d}")),
-    (rare.SPARSE | rare.LAZY, "MODEL | return z_bsd + FORM", ("z_bsd", "d")),
-    (rare.BRANCHES, "MODEL | r_bsd = sqrt(abs(z_bsd)) | return z_bsd + FORM", ("z_bsd", "r_bsd", "d")),
+    (rare.SPELLINGS | rare.SPARSE | rare.LAZY, "MODEL | return z_bsd + FORM", ("z_bsd", "d")),
 )
 LEGEND = ("b: B", "s: S", "d: D", "a: A", "e: E", "v: V", "i: 2", "l: 3")
+ONE_LINE = {  # a block of the legend, and the line in its place
+    "axes on one line": ("axes", "axes b: B, s: S, d: D, e: E"),
+    "an axis of the library by its letter": ("axes", "axes b, s, d, e: E"),
+    "scalars on one line": ("scalars", "scalars W = 3, p, ω = 2"),
+}
 SCALARS = {
+    "N": "N = 2",
     "W": "W = 3",
+    "ε": "ε = 1e-5",
+    "ω": "ω = 2",
+    "я": "я_a = 2",
+    "ж": "ж_l = [2, inf, 1]",
     "p": "p = 0.1",
     "t": "t = 0.5",
     "υ": "υ_a = 2 a + 1",
@@ -141,7 +185,13 @@ def alone(form: str) -> str:
     letters = set("".join(re.findall(r"_\{.*?\}|_[a-z']+|for l", body)))
     axes = [axis for axis in LEGEND if axis[0] in letters]
     scalars = [line for name, line in SCALARS.items() if re.search(rf"(?<![A-Za-z_']){name}(?![A-Za-z'(])", body)]
-    return text(", ".join(axes), *body.split(" | "), scalars="; ".join(scalars))
+    whole = text(", ".join(axes), *body.split(" | "), scalars="; ".join(scalars))
+    block, line = ONE_LINE.get(form, ("axes", "axes"))
+    return (
+        re.sub(rf"^{block}\n(?:  \w+: .*\n|  \w+ = .*\n)+", f"{line}\n", whole, flags=re.MULTILINE)
+        if form in ONE_LINE
+        else whole
+    )
 
 
 def _around(form: str) -> str:
@@ -154,5 +204,8 @@ def _around(form: str) -> str:
         around, number = rare.TOKENS[form]
         row = "return " + around.format(f"E_{{{number.format()} d}}") if around else ""
         return "TOKENS | weights E_vd | " + (row or f"n_bs = {number.format(n='V')} | return E_{{n_bs d}}")
+    if form in rare.BRANCHES:
+        value, readers = (part.format("z_bsd", "r_bsd", "d") for part in rare.BRANCHES[form])
+        return f"MODEL | r_bsd = {value} | return z_bsd + {readers}"
     table, lines, parts = next(row for row in AROUND if form in row[0])
     return lines.replace("FORM", table[form].format(*parts, n="D"))

@@ -1100,7 +1100,7 @@ MUTANTS = (
     ),
     _mutant(
         "every operand has a gradient", "interpreters/count/inventory.py",
-        "sink, paired = (first, second), ", "sink, paired = (EVERYWHERE, EVERYWHERE), ",
+        "gradients, paired = (first, second), ", "gradients, paired = (EVERYWHERE, EVERYWHERE), ",
         "conventions.py::test_what_needs_no_gradient_costs_nothing",
     ),
     _mutant(
@@ -1402,7 +1402,7 @@ MUTANTS = (
     ),
     _mutant(
         "a recurrence is at the first number of a loop", "interpreters/torch/emit.py",
-        'return slots, f"{steps}[{_make_index(number).text}]"', 'return slots, f"{steps}[-1]"',
+        'return slots, f"{steps}[{make_index(number).text}]"', 'return slots, f"{steps}[-1]"',
         f"forms.py::{_PARTS}[a state as far back as the feature and the turn say-apart-fast]",
     ),
     _mutant(
@@ -1810,6 +1810,57 @@ MUTANTS = (
         "what a condition is made of need not be there", "interpreters/torch/emit.py",
         "case op.Map() | op.Spread() | op.Constant() | op.Iota():", "case _:",
         "slots.py::test_a_condition_is_computed_where_it_is_known",
+    ),
+    # ------------------------------------------------------------------------------------- forms that no random text wrote
+    _mutant(
+        "a heading lists the scalars of the library alone", "language/parser.py",
+        'if self.peek().kind != "=":\n            return _take_scalar', "if name:\n            return _take_scalar",
+        "interpreters.py::test_each_form_alone[distinct-scalars on one line]",
+    ),
+    _mutant(
+        "a heading lists the axes of the library alone", "language/parser.py",
+        'if self.peek().kind != ":":\n            return _take_axis', "if letter:\n            return _take_axis",
+        "interpreters.py::test_each_form_alone[distinct-axes on one line]",
+    ),
+    _mutant(
+        "a tie of other letters is another value in decoding", "program/decoding.py",
+        "tuple(replace(line, value=self.value(line.value)) for line in function.weights)", "function.weights",
+        "interpreters.py::test_each_form_alone[distinct-several weights on one line]",
+    ),
+    _mutant(
+        "how far back an earlier position lies may be no index", "interpreters/torch/decode.py",
+        "return make_index(self.code(slot.number)), None", "return self.code(slot.number), None",
+        "interpreters.py::test_each_form_alone[distinct-slot: a power]",
+    ),
+    _mutant(
+        "a weight is stored under the name of its tie", "program/rewrite.py",
+        "for line in function.weights if line.value.operation == op.StoredWeight(line.name)}", "for line in function.weights}",
+        "interpreters.py::test_each_form_alone[distinct-a tied weight beside another of its input]",
+    ),
+    _mutant(
+        "a step of decoding reads all weights of a parameter", "interpreters/torch/fast.py",
+        "if names == packing.names:", "if names:",
+        "interpreters.py::test_each_form_alone[distinct-queries of a norm, keys of the same input, and a sink]",
+    ),
+    _mutant(
+        "what makes the keys is computed for a sink too", "interpreters/count/inventory.py",
+        'sink = over if position in own else ""', "sink = over",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a sink, and scores of four factors]",
+    ),
+    _mutant(
+        "a feature of an open size is a position", "program/attending.py",
+        "return MANY // 2 if is_open else", "return MANY if is_open else",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[queries of a norm",
+    ),
+    _mutant(
+        "what the first step computes is there at the next", "interpreters/torch/decode.py",
+        "                self.stored.pop(value, None)  # at", "                pass  # at",
+        "interpreters.py::test_each_form_alone[distinct-numbers beside what is the same at every step]",
+    ),
+    _mutant(
+        "what a turn makes is there after its loop", "program/decoding.py",
+        "if value not in turned}", "}",
+        "interpreters.py::test_each_form_alone[distinct-a loop of what is the same at every step]",
     ),
     _mutant(
         "experts are chosen where there are no numbers", "interpreters/torch/fast.py",

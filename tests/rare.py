@@ -38,6 +38,26 @@ ORDERS = {  # how often, in percent
     "what a turn keeps": 20,
     "what the next turn overwrites": 20,
     "a merged axis changed by <-": 40,
+    "axes on one line": 30,
+    "an axis of the library by its letter": 50,
+    "scalars on one line": 30,
+    "infinity in a list": 50,
+    "a scalar that does not use its index": 40,
+    "several weights on one line": 20,
+    "a name with a digit": 6,
+    "a layer of the library with another line": 15,
+    "a layer of the library under another name": 15,
+    "a layer that is given two tensors": 25,
+    "a layer that is given a number": 25,
+    "an instance that is called twice": 50,
+    "an output whose axes are merged": 15,
+    "a loop as often as a sum says": 25,
+    "a look-up in a look-up": 20,
+    "keys of another tensor": 30,
+    "a state over its taps": 25,
+    "attention over weights": 40,
+    "attention over another tensor": 80,
+    "a layer in a branch that data choose": 15,
 }
 NAMES = (  # of Python, of torch, of what is emitted, and of the letters in which a primed index is spelled there
     "in", "is", "type", "len", "float", "self", "torch", "nn", "to", "train", "cache", "forward", "generate", "layout",
@@ -83,6 +103,10 @@ BEFORE = {  # what stands in the slot of positions itself
     "slot: from nothing": "(0 - {0})",
     "slot: two numbers": "({0} + 1 - 2)",
     "slot: twice less once": "(2 {0} - {0})",
+    "slot: parentheses": "({0} - (1 + 1))",
+    "slot: parentheses first": "(({0} - 1) - 2)",
+    "slot: braces": "({0} - {{1 + 1}})",
+    "slot: a power": "({0} - 2^1)",
 }
 PLACES = {  # a slot of any other axis, and where it stays inside
     "slot: next": ("({0} + 1)", "{0} < {n} - 1"),
@@ -93,6 +117,8 @@ PLACES = {  # a slot of any other axis, and where it stays inside
     "slot: a multiple": ("(2 {0})", "2 {0} < {n}"),
     "slot: a multiple and more": ("(2 {0} + 1)", "2 {0} + 1 < {n}"),
     "slot: nothing added": ("({0} + 0)", ""),
+    "slot: a sum subtracted": ("({n} - ({0} + 1))", ""),
+    "slot: a product of a sum": ("(2 ({0} + 1) - 2)", "2 {0} < {n}"),
     "slot: digit": ("0", ""),
     "slot: digit under a condition": ("1", "{n} > 1"),
 }
@@ -139,7 +165,21 @@ STATES = {  # recurrences of {0}: what stands for S at the position before is {1
     "state: two before": "{1} / 2 - {2} / 4 + {0}",
     "state: under a function": "tanh({1} + {0})",
 }
+SPELLINGS = {  # what can be written in another way: {0} a tensor over the letter {1}
+    "an exponent below zero": "{0} (1 + {0}^2)^-1",
+    "an exponent below zero, of a number": "{0} 2^-2 + {0} (2 + {0}^2)^-0.5",
+    "an exponent in parentheses": "(1 + {0}^2)^(1 / 3)",
+    "braces for parentheses": "{{{0} + 1}} tanh{{{0}}}",
+    "a sum of the rest of its product": "{0} / 2 + sum_{1} {0} {0} / 3",
+    "a sum beside its factor": "(sum_{1} {0}) {0} / 3",
+    "a chain of data": "where(-1 < {0} <= 1, {0}, 1)",
+    "a condition of data and of an index": "where({0} > 0 and {1} != 1, {0}, {1} / 3)",
+    "a condition of either": "where(not {0} > 0 or {1} < 1, {0}, {1} / 3)",
+    "a branch without letters": "where({0} > 0, 1, -1 / 2)",
+}
 SPARSE = {
+    "top: of a sum": "where(top_{{1 + 1,{1}}}({0}), {0}, 0)",
+    "top: of a sum of a scalar": "where(top_{{N - 1,{1}}}({0}), {0}, 0)",
     "top: more than there are": "where(top_{{9,{1}}}({0}), {0}, 0)",
     "top: all but": "where(not top_{{9,{1}}}({0}), {0}, 0)",
 }
@@ -155,15 +195,18 @@ LAZY = {  # branches that are nothing where they are not taken
     "lazy: a choice over the letter of the condition": "where({0} > 0, (sum_{1} where({0} > 1, log({0}), {0})), 0)",
     "lazy: the number of the condition": "where({1} < 2, (sum_{1} sqrt({1} + {0}^2)), {0})",
 }
-BRANCHES = {  # that read a value with a name, {1}, made of a tensor {0} over the letter {2}
-    "branch: a name": "where({0} > 0, {1}, 0)",
-    "branch: a name in both": "where({0} > 0, {1}, -{1} / 2)",
-    "branch: a name in two": "where({0} > 0, {1}, 0) + where({0} < 1, {1}, {0})",
-    "branch: a name in two alike": "where({0} > 0, {1}, 0) + where({0} > 0, 2 {1}, 1)",
-    "branch: a name beside": "where({0} > 0, {1}, 0) - {1} / 2",
-    "branch: a name under a sum": "where({0} > 0, (sum_{2} {1}), {0})",
-    "branch: a name under a softmax": "where({0} > 0, Sm_{2} {1}, {0})",
-    "branch: a name in a condition": "where({1} > 1, {1}, {0} / 3)",
+BRANCHES = {  # that read a value with a name, {1}, made of a tensor {0} over the letter {2}: a formula of it, and its readers
+    "branch: a name": ("sqrt({0})", "where({0} > 0, {1}, 0)"),
+    "branch: a name with an inverse": ("1 / {0}", "where({0} > 0, {0} {1}, {0})"),
+    "branch: a name in a product": ("log({0})", "where({0} <= 0, {0}, 2 {1} {0})"),
+    "branch: a name in a branch of a branch": ("{0}^-0.5", "where({0} < 9, where({0} > 0, {1}, 1), 0)"),
+    "branch: a name in both": ("sqrt(abs({0}))", "where({0} > 0, {1}, -{1} / 2)"),
+    "branch: a name in two": ("1 / {0}", "where({0} > 0, {1}, 0) + where({0} < 0, {1}, {0})"),
+    "branch: a name in two alike": ("sqrt({0})", "where({0} > 0, {1}, 0) + where({0} > 0, 2 {1}, 1)"),
+    "branch: a name beside": ("log(1 + abs({0}))", "where({0} > 0, {1}, 0) - {1} / 2"),
+    "branch: a name under a sum": ("sqrt(abs({0}))", "where({0} > 0, (sum_{2} {1}), {0})"),
+    "branch: a name under a softmax": ("1 / (1 + {0}^2)", "where({0} > 0, Sm_{2} {1}, {0})"),
+    "branch: a name in a condition": ("1 / (1 + {0}^2)", "where({1} > 1 / 2, {1}, {0} / 3)"),
 }
-TABLES = (MASKS, CHANGES, TIMES, BEFORE, PLACES, NUMBERS, TOKENS, SCALES, FACTORS, STATES, SPARSE, LAZY, BRANCHES)
+TABLES = (MASKS, CHANGES, TIMES, BEFORE, PLACES, NUMBERS, TOKENS, SCALES, FACTORS, STATES, SPELLINGS, SPARSE, LAZY, BRANCHES)
 FORMS = frozenset(ORDERS).union(*TABLES)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -120,9 +121,14 @@ def bound_alone(form: str, sizes: dict[str, int]) -> tuple[Model, list[Array], A
 @functools.cache
 def _bind_alone(form: str, lengths: tuple[tuple[str, int], ...]) -> tuple[Model, list[Array], Array]:
     text, sizes = alone(form), dict(lengths)
-    bound = einformer.parse(text).bind(**{name: n for name, n in sizes.items() if name in "DAEV" and f": {name}\n" in text})
+    bound = einformer.parse(text).bind(**{name: n for name, n in sizes.items() if name in "DAEV" and _has_axis(text, name)})
     arrays = inputs(bound, sizes)
     return bound, arrays, bound.reference(*arrays, weights=weights(bound))
+
+
+def _has_axis(text: str, size: str) -> bool:
+    """Does the legend declare the axis of this size, in its block or on one line?"""
+    return re.search(rf"^(?:axes (?:.*, )?|  ){size.lower()}(?:: {size})?(?:,|$)", text, re.MULTILINE) is not None
 
 
 @pytest.mark.parametrize("form", [marked(form) for form in sorted(FORMS | LINES.keys())])

@@ -47,8 +47,11 @@ SCALARS = {
     "υ": "υ_a = 2 a + 1",
     "ν": "ν_l = where(l mod 2 == 0, 2, inf)",
     "ι": "ι_l = l + 1",
+    "я": "я_a = 2",
+    "ж": "ж_l = [2, inf]",
     "t": "t = 0.5",
 }
+LIBRARY = "bsdafguxcvklm"  # axes that the library has with the same size
 FUNCTIONS = (
     "tanh({0})", "tanh {0}", "erf({0})", "gelu({0})", "gelutanh({0})", "silu({0})", "relu({0})", "sigmoid({0})",
     "softplus({0})", "abs({0})", "sin({0})", "cos({0})", "exp(-abs({0}))", "log(1 + {0}^2)", "log2(2 + {0}^2)",
@@ -137,6 +140,8 @@ class Signature:
     weights: bool = True
     mask: bool = False
     letters: frozenset[str] = frozenset("d")
+    other: Letters | None = None  # of a second tensor
+    number: bool = False
 
 
 PRELUDE = (
@@ -144,6 +149,14 @@ PRELUDE = (
     Signature("LayerNorm", ("d",), ("d",), ("d",)),
     Signature("GatedMLP", ("f",), ("d",), ("d",), letters=frozenset("df")),
 )
+TAKEN = {  # layers of the library under other names
+    "a layer of the library under another name": Signature("Plain", ("d",), ("d",), ("d",)),
+    "a layer of the library with another line": Signature("Rooted", ("d",), ("d",), ("d",)),
+}
+TAKEN_LINES = {
+    "Plain": "layer Plain = LayerNorm",
+    "Rooted": "layer Rooted = RMSNorm:\n  return γ_d z_d / (1 + sqrt(mean_d (z_d^2)))",
+}
 
 
 class _File:
@@ -193,11 +206,18 @@ class _File:
                 taken = {signature.name for signature in self.signatures}
                 name = self.random.choice([name for name in rare.LAYERS if name not in taken])
             self.layer(name)
+        for form, signature in TAKEN.items():
+            if self.does(form):
+                self.axes.add("d")
+                self.scalars |= {"ε"} if signature.name == "Plain" else set()
+                self.layers.append(TAKEN_LINES[signature.name] + "\n")
+                self.signatures.append(signature)
         tokens = not self.timeless and self.chance(40)
         self.main(tokens)
         legend = self.legend()
         title = "# drawn.ein: a text that nobody wrote\n" if self.chance(50) else ""
-        return Text(title + "\n".join([legend, *self.layers]), self.causal, tokens, _base(legend), frozenset(self.forms))
+        base = _base(self.size(letter) for letter in ALL if letter in self.axes)
+        return Text(title + "\n".join([legend, *self.layers]), self.causal, tokens, base, frozenset(self.forms))
 
     # ------------------------------------------------------------------------------------------------ the legend
 
@@ -230,9 +250,31 @@ class _File:
 
     def legend(self) -> str:
         """The axes and scalars in use."""
-        axes = [f"  {letter}: {self.size(letter)}{self.remark()}" for letter in ALL if letter in self.axes]
-        scalars = [f"  {text}{self.remark()}" for name, text in SCALARS.items() if name in self.scalars]
-        return "\n".join(["axes", *axes, *(["", "scalars", *scalars] if scalars else [])]) + "\n"
+        axes = [self.axis(letter) for letter in ALL if letter in self.axes]
+        scalars = [text if name not in "εp" else name for name, text in SCALARS.items() if name in self.scalars]
+        if scalars and self.does("scalars on one line"):
+            block = f"scalars {', '.join(scalars)}\n"
+        else:
+            scalars = [text for name, text in SCALARS.items() if name in self.scalars]
+            block = (
+                "".join(f"{line}\n" for line in ("scalars", *(f"  {text}{self.remark()}" for text in scalars)))
+                if scalars
+                else ""
+            )
+        return self.block(axes) + ("\n" + block if block else "")
+
+    def axis(self, letter: str) -> str:
+        return f"{letter}: {self.size(letter)}"
+
+    def block(self, axes: list[str]) -> str:
+        """The axes, each on a line; or the first of them on one, of which some are as in the library."""
+        first = axes[: self.random.randint(1, len(axes))] if axes and self.does("axes on one line") else []
+        rest = [f"  {axis}{self.remark()}" for axis in axes[len(first) :]]
+        if first:
+            plain = [axis for axis in first if axis[0] in LIBRARY and axis == f"{axis[0]}: {axis[0].upper()}"]
+            if plain and self.does("an axis of the library by its letter"):
+                first = [axis[0] if axis in plain else axis for axis in first]
+        return "\n".join([f"axes {', '.join(first)}".strip(), *rest]) + "\n"
 
     def remark(self) -> str:
         return f"  # {self.random.choice(['of many', 'an axis', 'what runs'])}" if self.chance(10) else ""
@@ -247,21 +289,26 @@ class _File:
         time = ("s",) * (not self.timeless and self.chance(50))
         formal = (*time, *self.some(FEATURES, 1, 2))
         body = _Body(self, [Value("z", formal)])
+        body.taken |= {"c", "τ"}
         mask = bool(time) and self.chance(50)
         if mask:
             body.masks.append("m_ss'")
             if self.does("a mask changed by the layer that is given it"):
                 body.narrow("m_ss'")
             body.attend_with(body.values[0], "s", " + m_ss'")
+        other = self.some(formal, 1, 1) if self.does("a layer that is given two tensors") else None
+        number = self.does("a layer that is given a number")
+        body.values += ([Value("c", other)] if other else []) + [Value("τ", ())] * number
         body.write(self.random.randint(1, 3))
         output = (*time, *self.some(FEATURES, 1, 2)) if self.chance(50) else formal
         named = body.finish(output)
         subscript = formal[-1:] * self.chance(50)
         formals = self.spell("z", formal) + ", m_ss'" * mask
+        formals += (f", {self.spell('c', other)}" if other else "") + ", τ" * number
         head = f"layer {self.spell(name, subscript)}({formals}) -> {self.spell(named, output)}:{self.note()}"
         self.layers.append(body.text(head))
         letters = frozenset(re.findall("[a-z]", " ".join(re.findall(r"_\{.*?\}|_[a-z']+", body.text(head)))))
-        self.signatures.append(Signature(name, subscript, formal, output, bool(body.weights), mask, letters))
+        self.signatures.append(Signature(name, subscript, formal, output, bool(body.weights), mask, letters, other, number))
 
     def main(self, tokens: bool) -> None:
         """The operator to be tested."""
@@ -278,16 +325,19 @@ class _File:
             self.random.shuffle(inputs)
         body.write(self.random.randint(2, 6))
         output = (*rows, *self.some(FEATURES, 1, 2)) if self.causal else self.some((*rows, *FEATURES), 0, 3)
-        named = body.finish(output)
+        group = [letter for letter in output if letter in FEATURES]
+        merged = len(group) == 2 and output[-2:] == tuple(group) and self.does("an output whose axes are merged")
+        named = body.finish(output, merged)
         kind = "model" if self.causal else self.random.choice(["model", "layer"])
         formals = ", ".join(self.spell(value.name, value.letters) for value in inputs)
-        head = f"{kind} Main({formals}) -> {self.spell(named, output)}"
+        left = (*output[:-2], f"({''.join(output[-2:])})") if merged else output
+        head = f"{kind} Main({formals}) -> {self.spell(named, left)}"
         self.layers.append(body.text(f"{head} causal in s:" if self.causal else f"{head}:"))
 
 
-def _base(legend: str) -> Letters:
+def _base(sizes: Iterable[str]) -> Letters:
     """The size letters that must be bound; `H` of `H = D / A` too, from which D is made."""
-    sizes = [line.partition("#")[0].partition(":")[2].strip() for line in legend.partition("scalars")[0].split("\n")]
+    sizes = list(sizes)
     letters = dict.fromkeys(letter for size in sizes for letter in re.findall("[A-Z]", size))
     derived = {size[0] for size in sizes if " = " in size and size != "H = D / A"}
     return tuple(letter for letter in letters if letter not in derived)
@@ -302,6 +352,9 @@ class _Body:
         self.lines: list[str] = []
         self.weights: list[str] = []
         self.matrices: list[Value] = []
+        self.instances: dict[
+            str, tuple[Letters, *tuple[object, ...]]
+        ] = {}  # the name of each, and what its calls have in common
         self.taken = {value.name for value in values} | {"m", "z"} | ({"t"} if file.has_t else set())
         self.turns: Letters = ()  # the letters of the loops around
         self.lacking = set[str]()  # the letters that a term of the equation that is being written may lack
@@ -319,22 +372,24 @@ class _Body:
             )
             self.random.choice(kinds)(self)
 
-    def finish(self, output: Letters) -> str:
+    def finish(self, output: Letters, merged: bool = False) -> str:
         """The last equation, which reads all that nothing has read; the name of the output."""
         right = self.collected([value for value in self.values if not value.read], output)
-        if self.file.chance(70):
+        if not merged and self.file.chance(70):
             self.line(f"return {right}")
             return "z" if output else "ζ"
         name = "ξ"
-        self.line(f"{self.file.spell(name, output)} = {right}")
+        left = (*output[:-2], f"({''.join(output[-2:])})") if merged else output
+        self.line(f"{self.file.spell(name, left)} = {right}")
         return name
 
     def collected(self, values: Sequence[Value], output: Letters) -> str:
         """Everything that values say, over the letters of `output`: a sum of products with weights."""
         terms: list[str] = []
         values = values or [self.random.choice(self.values)]
-        if self.file.causal and not any(set("bs") & set(output) <= set(value.letters) for value in values):
-            values = [self.random.choice([value for value in self.values if {"b", "s"} <= set(value.letters)]), *values]
+        rows = {"b", "s"} & set(output)
+        if self.file.causal and not any(rows <= set(value.letters) for value in values):
+            values = [self.random.choice([value for value in self.values if rows <= set(value.letters)]), *values]
         for value in values:
             lost = [letter for letter in value.letters if letter not in output]
             missing = [letter for letter in output if letter not in value.letters and not (self.file.causal and letter in "bs")]
@@ -349,6 +404,8 @@ class _Body:
         if len(names) > 3 and self.file.does("a name that Python or torch has"):
             names = rare.NAMES
         names = self.random.sample(list(names), len(names))
+        if len(names) > 3 and self.file.does("a name with a digit"):
+            names = [name + digit for name in names for digit in "01"]
         name = next(n for n in (n + "'" * primes for primes in itertools.count() for n in names) if n not in self.taken)
         self.taken.add(name)
         return name
@@ -420,7 +477,10 @@ class _Body:
         else:
             text += self.random.choice(["", "", "", "?"])
         self.matrices.append(value)
-        self.weights.append(f"  {'buffers' if self.file.chance(10) else 'weights'} {text}")
+        if self.weights and self.weights[-1].startswith("  weights ") and self.file.does("several weights on one line"):
+            self.weights[-1] += f", {text}"
+        else:
+            self.weights.append(f"  {'buffers' if self.file.chance(10) else 'weights'} {text}")
         return value
 
     def formula(self, template: str, *parts: str) -> str:
@@ -533,7 +593,9 @@ class _Body:
             letter = self.random.choice([letter for letter in value.letters if letter in FEATURES])
             table = self.weight(("v", letter))
             right = self.read(table, {"v": "0"})
-            if letter in "da" and self.file.chance(50):
+            if letter == "a" and self.file.does("a scalar that does not use its index"):
+                right = f"{self.file.spell(self.file.scalar('я'), 'a')} {right}"
+            elif letter in "da" and self.file.chance(50):
                 right = f"{self.file.spell(self.file.scalar({'d': 'θ', 'a': 'λ'}[letter]), letter)} {right}"
             if self.turns and self.file.chance(50):
                 right = f"min({self.file.spell(self.file.scalar('ρ'), 'l')}, 1) {right}"
@@ -638,7 +700,8 @@ class _Body:
         if "a" in heads and self.file.does("a mask by heads"):
             return f" + where({here} - {self.file.spell(self.file.scalar('υ'), 'a')} < {there} <= {here}, 0, -inf)"
         if self.turns and self.file.does("a mask by layers"):
-            return f" + where({here} - {self.file.spell(self.file.scalar('ν'), self.turns[0])} < {there} <= {here}, 0, -inf)"
+            window = self.file.scalar("ж" if self.file.does("infinity in a list") else "ν")
+            return f" + where({here} - {self.file.spell(window, self.turns[0])} < {there} <= {here}, 0, -inf)"
         if "a" in heads and self.file.chance(50):
             return f" + where({there} <= {here}, {self.file.spell(self.file.scalar('λ'), 'a')} ({there} - {here}), -inf)"
         template = self.file.form(rare.MASKS) if self.file.allowed and self.file.chance(60) else None
@@ -666,8 +729,16 @@ class _Body:
         shared = heads * self.file.chance(50)
         out = self.random.choice([f for f in FEATURES if f not in (*value.letters, key, *heads)])
         query = self.define((*base, key, *heads), f"{self.read(value)} {self.read(self.weight((lost, key, *heads)))}")
-        keys = self.define((*base, key, *shared), f"{self.read(value)} {self.read(self.weight((lost, key, *shared)))}")
-        values = self.define((*base, out, *shared), f"{self.read(value)} {self.read(self.weight((lost, out, *shared)))}")
+        source = value
+        if self.file.does("keys of another tensor"):
+            source = (
+                self.pick(lambda other: here in other.letters and bool(self.lose(other, base, {here, key, out, *heads})))
+                or value
+            )
+        gone = lost if source is value else self.lose(source, base, {here, key, out, *heads})
+        kept = [letter for letter in source.letters if letter != gone]
+        keys = self.define((*kept, key, *shared), f"{self.read(source)} {self.read(self.weight((gone, key, *shared)))}")
+        values = self.define((*kept, out, *shared), f"{self.read(source)} {self.read(self.weight((gone, out, *shared)))}")
         self.change(query, "queries changed by <-")
         self.change(keys, "keys changed by <-")
         product = f"{self.read(query)} {self.read(keys, {here: there})} / sqrt({self.file.number(key)})"
@@ -680,6 +751,11 @@ class _Body:
         right = weigh((*base, there, *heads), scores, there, self.read(values, {here: there}))
         self.change(query, "queries changed after the scores")
         self.define((*base, out, *heads), right)
+
+    def lose(self, value: Value, base: Collection[str], taken: Collection[str]) -> str:
+        """The one letter that a tensor has beyond these, if it may be summed."""
+        rest = [letter for letter in value.letters if letter not in base]
+        return rest[0] if len(rest) == 1 and rest[0] in self.free(value) and rest[0] not in taken else ""
 
     def change(self, value: Value, form: str) -> None:
         """`q_bse <- 3 q_bse`"""
@@ -791,14 +867,22 @@ class _Body:
         if signature.mask:
             mask = self.random.choice(self.masks) if self.masks else self.formula(self.random.choice(MASKS), "s", THERE)
             argument += f", {mask}"
+        if signature.other is not None:
+            second = [letters.get(letter, letter) for letter in signature.other]
+            other = self.pick(lambda other: set(second) <= set(other.letters) <= {*second, *carried})
+            argument += f", {self.read(other or self.weight(second), primed)}"
+        if signature.number:
+            argument += f", {self.random.choice(['2', '0.5', *self.turns, *(f'{turn} + 1' for turn in self.turns)])}"
         subscript = list(letters.values())
-        right = f"{self.callee(signature, subscript)}({argument})"
+        right = f"{self.callee(signature, subscript, value.letters, primed)}({argument})"
         if self.turns and self.file.chance(30):
-            others = [f"{self.callee(signature, subscript)}({argument})"]
+            others = [f"{self.callee(signature, subscript, value.letters, primed)}({argument})"]
             if self.file.does("layers chosen in a choice"):
-                others.append(f"{self.callee(signature, subscript)}({argument})")
+                others.append(f"{self.callee(signature, subscript, value.letters, primed)}({argument})")
                 others = [f"where({self.turns[-1]} == 1, {others[0]}, {others[1]})"]
             right = f"where({self.turns[-1]} < 1, {right}, {others[0]})"
+        if output == formal and set(formal) <= set(value.letters) and self.file.does("a layer in a branch that data choose"):
+            right = f"where({self.read(value, primed)} > 0, {right}, {self.read(value, primed)})"
         self.define((*carried, *output), right, primed)
 
     def renamed(self, signature: Signature) -> dict[str, str]:
@@ -808,15 +892,24 @@ class _Body:
         new = [letter for letter in FEATURES if letter not in taken and letter != old]
         return {old: self.random.choice(new)} if old and not self.file.derives(signature.letters, old) else {}
 
-    def callee(self, signature: Signature, subscript: Sequence[str]) -> str:
+    def callee(self, signature: Signature, subscript: Sequence[str], letters: Letters, primed: Mapping[str, str]) -> str:
         """The name to call, of the layer or of an instance, with what stands below it."""
         self.file.axes |= signature.letters if signature in PRELUDE else set()
         if signature.name in ("RMSNorm", "LayerNorm"):
             self.file.scalar("ε")
         if self.file.chance(30):
-            name = self.fresh(("pre", "post", "part"))
-            self.weights.append(f"  weights {name}: {signature.name}")
-            return self.file.spell(name, [*self.turns * self.file.chance(50), *subscript])
+            called = (signature.name, tuple(subscript), letters, tuple(primed.items()))
+            same = [
+                name for name, (turns, *other) in self.instances.items() if tuple(other) == called and turns in ((), self.turns)
+            ]
+            if same and signature.other is None and self.file.does("an instance that is called twice"):
+                name = self.random.choice(same)
+            else:
+                name = self.fresh(("pre", "post", "part"))
+                self.weights.append(f"  weights {name}: {signature.name}")
+                self.instances[name] = (self.turns * self.file.chance(50), *called)
+            turns = self.instances[name][0]
+            return self.file.spell(name, [*turns, *subscript])
         return self.file.spell(signature.name, [*self.turns, *subscript])
 
     def repeat(self) -> None:
@@ -827,7 +920,10 @@ class _Body:
         ours = [value for value in self.values if "s" in value.letters] if self.file.causal else []
         value, around, masks = self.random.choice(ours or self.values), list(self.values), list(self.masks)
         self.file.axes.add(letter)
-        self.lines.append("  " + "  " * len(self.turns) + f"for {letter} < {letter.upper()}:")
+        count = letter.upper()
+        if self.file.does("a loop as often as a sum says"):
+            count = self.random.choice(["{0} - 1", "{0} + {0} - 2", "1 + floor({0} / 2)"]).format(count)
+        self.lines.append("  " + "  " * len(self.turns) + f"for {letter} < {count}:")
         self.turns += (letter,)
         if self.masks and self.file.does("a mask changed in a loop"):
             self.narrow(self.random.choice(self.masks))
@@ -877,7 +973,12 @@ class _Body:
 
     def select(self) -> None:
         """A row of a table, by what is computed of tokens."""
-        if self.file.tokens and self.values and not self.turns and (selected := self.file.form(rare.TOKENS)):
+        if self.file.tokens and self.values and not self.turns and self.file.does("a look-up in a look-up"):
+            number = self.fresh("nw")
+            self.line(f"{self.file.spell(number, 'v')} = (v + 1) mod V")
+            letters = self.file.some(FEATURES, 1, 2)
+            self.define(("b", "s", *letters), self.read(self.weight(("v", *letters)), {"v": f"{number}_{{x_bs}}"}))
+        elif self.file.tokens and self.values and not self.turns and (selected := self.file.form(rare.TOKENS)):
             letters = self.file.some(FEATURES, 1, 2)
             around, number = selected
             slot = number.format() if around else self.named(number, ("b", "s"), n="V")
@@ -913,6 +1014,9 @@ class _Body:
             state = Value(name, self.ordered((*value.letters, *members), "axes of a tensor in any order"))
             pasts = [[self.read(state, {"s": f"(s - {back})", "i": member}) for back in (1, 2)] for member in "10"]
             first, second = (template.format(self.read(value), *past) for past in pasts)
+            if not members and "c" not in state.letters and self.file.does("a state over its taps"):
+                taps = self.read(self.weight(("c",)))
+                first = f"{taps} {self.read(state, {'s': '(s - c - 1)'})} / 3 + {self.read(value)}"
             self.line(f"{self.read(state)} = {f'where(i == 0, {first}, {second})' if members else first}")
             state.read = False
             self.values.append(state)
@@ -920,16 +1024,42 @@ class _Body:
     def spare(self) -> None:
         """The largest of fewer, and branches that are nothing where they are not taken."""
         if value := self.pick(lambda value: bool(self.free(value))):
-            template = self.file.form(rare.SPARSE | rare.LAZY) or "{0}"
-            self.define(value.letters, template.format(self.read(value), self.random.choice(self.free(value))))
+            template = self.file.form(self.random.choice([rare.SPARSE, rare.LAZY, rare.SPELLINGS])) or "{0}"
+            self.define(value.letters, self.formula(template, self.read(value), self.random.choice(self.free(value))))
+
+    def cross(self) -> None:
+        """Attention over an axis that queries do not have: of another tensor, or of keys that are weights."""
+        if value := self.pick(lambda value: bool(self.free(value))):
+            lost = self.random.choice(self.free(value))
+            base = tuple(letter for letter in value.letters if letter != lost)
+            others = [other for other in self.values if len(set(other.letters) - {*base}) == 2 and lost not in other.letters]
+            others = [other for other in others if set(other.letters) - {*base} <= {*self.free(other)} & {*FEATURES}]
+            if others and self.file.does("attention over another tensor"):
+                source = self.random.choice(others)
+                over, gone = (letter for letter in source.letters if letter not in base)
+                kept = tuple(letter for letter in source.letters if letter != gone)
+                key, out = self.file.some([f for f in FEATURES if f not in (*base, over, gone, lost)], 2, 2)
+                keys, values = (
+                    self.define((*kept, new), f"{self.read(source)} {self.read(self.weight((gone, new)))}")
+                    for new in (key, out)
+                )
+            elif self.file.does("attention over weights"):
+                over, key, out = self.file.some([f for f in FEATURES if f not in value.letters], 3, 3)
+                keys, values = self.weight((over, key)), self.weight((over, out))
+            else:
+                return
+            query = self.define((*base, key), f"{self.read(value)} {self.read(self.weight((lost, key)))}")
+            weights = self.passing(
+                (*base, over), f"Sm_{over}({self.read(query)} {self.read(keys)} / sqrt({self.file.number(key)}))"
+            )
+            self.define((*base, out), f"{weights} {self.read(values)}")
 
     def branch(self) -> None:
         """A value that is not finite everywhere, with a name, and the branches that read it."""
         if value := self.pick(lambda value: bool(self.free(value))):
             text, over = self.read(self.felt(value, self.free(value))), self.random.choice(self.free(value))
-            inner = self.random.choice(["sqrt(abs({0}))", "log(1 + abs({0}))", "1 / (1 + {0}^2)"]).format(text)
-            template = self.file.form(rare.BRANCHES) or "{1}"
-            self.define(value.letters, template.format(text, self.passing(value.letters, inner), over))
+            inner, readers = self.file.form(rare.BRANCHES) or ("{0}", "{1}")
+            self.define(value.letters, readers.format(text, self.passing(value.letters, inner.format(text)), over))
 
 
 RARE = (
@@ -942,7 +1072,10 @@ RARE = (
     _Body.multiply,
     _Body.remember,
     _Body.spare,
+    _Body.spare,
     _Body.branch,
+    _Body.cross,
+    _Body.merge,
 )
 CONSTRUCTS = (
     _Body.project, _Body.mix, _Body.function, _Body.function, _Body.function, _Body.pair, _Body.norm, _Body.keep,

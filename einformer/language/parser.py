@@ -589,11 +589,11 @@ class _Parser(Formulas):
         return axis
 
     def axis_of_the_library(self) -> Axis:
-        axis = _take_axis(self.library, self.letter())
+        letter = self.letter()
         if self.peek().kind != ":":
-            return axis
-        size, default, bound = self.size()
-        return replace(axis, size=size, default=default, bound=bound)
+            return _take_axis(self.library, letter)
+        (size, default, bound), named = self.size(), (axis for axis in self.library.axes if axis.letter == letter.letter)
+        return replace(next(named, Axis(letter.letter, size)), size=size, default=default, bound=bound, span=letter.span)
 
     def size(self) -> tuple[Expression, Expression | None, Expression | None]:
         self.expect(":")
@@ -608,8 +608,11 @@ class _Parser(Formulas):
         return Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)
 
     def scalar_of_the_library(self) -> Scalar:
-        scalar = _take_scalar(self.library, self.declared("the name of a scalar"))
-        return replace(scalar, value=self.value()) if self.peek().kind == "=" else scalar
+        name = self.declared("the name of a scalar")
+        if self.peek().kind != "=":
+            return _take_scalar(self.library, name)
+        value, named = self.value(), (s for s in self.library.scalars if (s.name, s.indices) == (name.name, name.indices))
+        return replace(next(named, Scalar(name.name, name.indices, value)), value=value, span=name.span)
 
     # What the library has is named beside the heading, not below it.
     def refuse_listing(self, heading: str, name: str, what: str, written: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
@@ -41,9 +42,9 @@ def pass_round(function: Function, sides: Mapping[tuple[str, str], Sides]) -> Fu
     return Rewriting(change).rewrite_function(function) if sides else function
 
 
-def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, str]]:
-    """The sums that an attention computes, with the value that it gives, and the letter of its keys where a sink is one."""
-    scope, sums = FunctionScope.of(function, legend, trained), dict[Value, tuple[Value, str]]()
+def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, Axes]]:
+    """The sums that an attention computes, with its value, and the letters of keys and queries where a sink is one more key."""
+    scope, sums = FunctionScope.of(function, legend, trained), dict[Value, tuple[Value, Axes]]()
     attending = Attending(scope, time)
 
     def look(value: Value) -> Value:
@@ -55,7 +56,8 @@ def find_attended(function: Function, legend: Legend, trained: frozenset[str], t
                 for inner in walk(value, closed=closed):
                     match inner.operation:
                         case op.Einsum(letters) if over in (*letters, *inner.axes):
-                            sums[inner] = value, over if kernel.operation.sink is not None else ""
+                            sink = kernel.operation.sink is not None
+                            sums[inner] = value, (over, kernel.operation.position) * sink
         return value
 
     Rewriting(look, descending=True, scope=scope).rewrite_function(function)
@@ -288,7 +290,7 @@ class Attending:
         """The query and the key of scores, once the factors between are multiplied to one of them, where that is less work."""
         sides = spell_factors(scores.factors)
         while len(sides) > 2:
-            order = order_pairs([frozenset(side.axes) for side in sides], scores.summed, self.estimate_size)
+            order = order_pairs([frozenset(side.axes) for side in sides], scores.summed, partial(self.estimate, scores.summed))
             sides = self.join(sides, order[0], scores.summed)
         keys = [side for side in sides if over in side.axes]
         if len(sides) != 2 or len(keys) != 1:
@@ -307,6 +309,11 @@ class Attending:
 
     def estimate_size(self, letter: str) -> int:
         return estimate_size(self.scope.values.legend, letter, self.time * self.steps)
+
+    # Features of an open size are fewer than positions.
+    def estimate(self, features: frozenset[str], letter: str) -> int:
+        is_open = letter in features and not self.scope.values.legend.is_bound(letter)
+        return MANY // 2 if is_open else self.estimate_size(letter)
 
     # The other letters are heads that share keys.
     def choose_position(self, own: Sequence[str], over: str) -> str:

@@ -34,7 +34,7 @@ from einformer.program.operations import (
     replace_operands,
     unite_axes,
 )
-from einformer.program.rewrite import Rewriting, find_read, name_values, walk, walk_lines, walk_values
+from einformer.program.rewrite import Rewriting, find_read, name_values, walk, walk_lines, walk_loops, walk_values
 from einformer.program.terms import Values
 
 Kind = Literal["visible", "earlier", "sum", "same"]
@@ -173,7 +173,10 @@ class _Continuing:
         kept = [line for new in inputs for line in self.define(new, (new.name, 0))]
         lines = (*kept, *self.rewrite_lines(function.lines))
         scalars = tuple(line for line in function.scalars if not self.is_timed(line.labels))
-        return replace(function, inputs=inputs, scalars=scalars, lines=lines, output=self.renew(function.output))
+        weights = tuple(replace(line, value=self.value(line.value)) for line in function.weights)
+        return replace(
+            function, inputs=inputs, weights=weights, scalars=scalars, lines=lines, output=self.renew(function.output)
+        )
 
     # ----------------------------------------------------------------------------------------------------------- lines
 
@@ -498,12 +501,17 @@ class _Continuing:
 
 # The first lines make what is the same at every step, and the next ones keep it.
 def _compute_once(function: Function, versions: Collection[tuple[str, int]], inside: str) -> Function:
-    kept = {value: line for value, line in name_values(function.lines).items() if line.version in versions}
+    turned = {line.value for turns in walk_loops(function.lines) for line in walk_lines(turns.lines)}
+    named = {value: line for value, line in name_values(function.lines).items() if value not in turned}
+    kept = {value: line for value, line in named.items() if line.version in versions}
     if not kept:
         return function
     once = _select(function.lines, {*kept})
-    others = [line for line in function.lines if line not in once]
-    again = _select(once, find_read(others, kept) | {function.output.value}, kept)
+    made, others = find_read(once), [line for line in function.lines if line not in once]
+    renaming = [line for line in others if isinstance(line, Line) and line.value in made]
+    read = find_read([line for line in others if line not in renaming], kept) | {function.output.value}
+    others = [line for line in others if line not in renaming or line.value in read]
+    again = _select(once, set(read), kept)
     paths = {value: inside + key((line.version or "")[0]) for value, line in kept.items()}
     new = {value: replace(value, operation=Steady(value, path)) for value, path in paths.items()}
     rewriting = Rewriting(new=dict(new))

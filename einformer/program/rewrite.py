@@ -151,6 +151,11 @@ def count_reads(function: Function) -> Counter[Value]:
     return counted
 
 
+def name_stored(function: Function) -> dict[Value, str]:
+    """The weights that are stored, under their own names and not those of their ties."""
+    return {line.value: line.name for line in function.weights if line.value.operation == op.StoredWeight(line.name)}
+
+
 # ---------------------------------------------------------------------------------------------------------------- scope
 
 
@@ -178,6 +183,7 @@ class FunctionScope:
         scope = cls(Values(legend), reads=reads, fixed=fixed, learned=learned, operators=operators)
         for line in (*function.inputs, *function.weights, *function.scalars):
             scope.names[line.value] = line.name
+        scope.names |= name_stored(function)
         scope.name_lines(function.lines, ())
         return scope
 

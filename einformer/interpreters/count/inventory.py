@@ -155,7 +155,7 @@ class Work:
     names: Mapping[str, str]
     flows: Flows
     norms_of: dict[str, Norms] = field(default_factory=dict)
-    attended_of: dict[str, Mapping[Value, tuple[Value, str]]] = field(default_factory=dict)
+    attended_of: dict[str, Mapping[Value, tuple[Value, op.Axes]]] = field(default_factory=dict)
     chunks_of: dict[str, Mapping[Value, tuple[Chunk, Chunked]]] = field(default_factory=dict)
 
     @property
@@ -176,7 +176,7 @@ class Work:
             self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
         return self.norms_of[function.name]
 
-    def attended(self, function: Function, chooses: bool) -> Mapping[Value, tuple[Value, str]]:
+    def attended(self, function: Function, chooses: bool) -> Mapping[Value, tuple[Value, op.Axes]]:
         if function.name not in self.attended_of:
             sinks = any(isinstance(v.operation, op.Reduce) and v.operation.operator == "lse" for v in walk_values(function))
             trained = self.flows.trained[function.name]
@@ -293,7 +293,7 @@ class Contraction:
     where: Cases = ALWAYS
     paired: Letters = frozenset()
     fused: bool = False
-    sink: str = ""
+    sink: op.Axes = ()  # the letters of keys and queries
     chunks: tuple[Pair, ...] | None = None
     weight: int | None = None  # which operand is the matrix of a linear map
 
@@ -376,7 +376,9 @@ def _take_steps(contraction: Contraction, order: tuple[tuple[int, int], ...]) ->
         own = _pair(one | other, contraction.paired)
         chosen = tuple(choice for choice in contraction.chosen if {choice.letter, *choice.along} <= own)
         left[number] = own - summed, first | second
-        gradients, sink, paired = (first, second), contraction.sink, contraction.paired
+        gradients, paired = (first, second), contraction.paired
+        over, position = contraction.sink or ("", "")
+        sink = over if position in own else ""  # the keys themselves are no more
         output, where = own - summed, contraction.where
         steps.append(Pair(one, other, output, contraction.value, chosen, where, gradients, sink, paired))
     return tuple(steps)
@@ -394,7 +396,7 @@ def list_chosen(flows: Flows, where: Cases, letters: Letters) -> tuple[Chosen, .
 
 
 def _read_operation(
-    value: Value, visit: Visit, routing: Routing | None, fused: bool, sink: str, chunks: tuple[Pair, ...] | None
+    value: Value, visit: Visit, routing: Routing | None, fused: bool, sink: op.Axes, chunks: tuple[Pair, ...] | None
 ) -> Operation | None:
     letters, where = visit.letters(value), visit.needs[value].where
     match value.operation:
@@ -648,7 +650,7 @@ def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> I
     attended = work.attended(function, any(need.cases for need in visit.needs.values()))
     for value in visit.step.values:
         if need := visit.needs.get(value):
-            kernel, sink = attended.get(value, (value, ""))
+            kernel, sink = attended.get(value, (value, ()))
             how = routings.get(value), value in fused, sink, _read_chunks(value, visit, chunks)
             operation, cases = _read_operation(value, visit, *how), visit.needs.get(kernel, need).cases
             places = [(need.cases, None)] if cases == need.cases else [(need.cases, False), (cases, True)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.cache import TEXT
 from einformer.interpreters.torch.classes import Class
-from einformer.interpreters.torch.emit import Variable
+from einformer.interpreters.torch.emit import Variable, make_index
 from einformer.interpreters.torch.fast import KernelEmitter
 from einformer.interpreters.torch.fragments import ATOM, INDENT, LOOSE, SUM, Context, Dims, Fragment, align
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
@@ -43,7 +43,7 @@ from einformer.program.kernels import Attention
 from einformer.program.lowering import find_time, lower_functions
 from einformer.program.operations import Axes, Label, Line, Turns, Value
 from einformer.program.orders import estimate_size
-from einformer.program.rewrite import walk_lines, walk_values
+from einformer.program.rewrite import name_values, walk_lines, walk_values
 from einformer.program.sharding import refuse_split_positions
 
 
@@ -164,6 +164,8 @@ class CachedEmitter(KernelEmitter):
             yield from super().lines(lines[:first], INDENT)
             for same in kept:
                 yield f"{INDENT}cache.rows[{write_path(same.path)}] = {self.find_lying(same.argument).name}"
+            for value in name_values(lines[:first]).keys() - {same.argument for same in kept}:
+                self.stored.pop(value, None)  # at the next step it is not there
             lines = lines[first:]
         yield from super().lines(lines, indent)
 
@@ -274,7 +276,7 @@ class CachedEmitter(KernelEmitter):
                 begun = Fragment(f"{code.at(SUM)} >= 0", code.dims, "condition", LOOSE)
                 return self.code(slot.number, wanted), None if is_natural(number) else begun
             case Positions() | Ago():
-                return self.code(slot.number), None
+                return make_index(self.code(slot.number)), None
             case _:
                 return super().place(slot, wanted)
 

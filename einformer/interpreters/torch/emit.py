@@ -334,7 +334,7 @@ class Emitter:
         return f"{self.shell.name_callee(e)}({', '.join([*texts, *self.shell.list_extras(e)])})"
 
     def settle(self, code: Fragment, kind: Kind) -> Fragment:
-        return _make_index(code) if kind == "integer" else self.context.cast(code, kind)
+        return make_index(code) if kind == "integer" else self.context.cast(code, kind)
 
     def code_constant(self, number: int | float | str) -> Fragment:
         if not isinstance(number, str):
@@ -532,7 +532,7 @@ class Emitter:
     # If the number may lie before the start of time, the second fragment is the condition that it does not.
     def place(self, slot: op.Slot, wanted: Dims | None) -> tuple[Fragment, Fragment | None]:
         value, label, number = slot.number, slot.label, self.code(slot.number, wanted)
-        place = _make_index(number)
+        place = make_index(number)
         if isinstance(value.operation, op.Iota | op.Turn) or self.is_token(value) or not label:
             return place, None  # steps are counted from the last
         size = self.context.size(label[0]) if len(label) == 1 else str(math.prod(map(self.context.legend.length, label)))
@@ -601,11 +601,11 @@ class Emitter:
         back = _find_ago(slots.pop(axis).number)
         number = self.code(back)
         if number.plain:
-            return slots, f"{steps}[{_make_index(number).text}]"
+            return slots, f"{steps}[{make_index(number).text}]"
         return [op.Slot((), back), *slots], f"torch.stack({steps}[-{most}:])"
 
 
-def _make_index(code: Fragment) -> Fragment:
+def make_index(code: Fragment) -> Fragment:
     if code.kind == "integer":
         return code
     return Fragment(f"int({code.text})" if code.plain else f"{code.at(ATOM)}.long()", code.dims, "integer")

@@ -33,7 +33,15 @@ from einformer.program.kernels import (
     Taken,
 )
 from einformer.program.operations import Axes, Function, Line, Value, View, join_labels
-from einformer.program.rewrite import count_reads, find_differentiated, walk, walk_lines, walk_loops, walk_values
+from einformer.program.rewrite import (
+    count_reads,
+    find_differentiated,
+    name_stored,
+    walk,
+    walk_lines,
+    walk_loops,
+    walk_values,
+)
 from einformer.program.sharding import own
 
 HELPERS = {
@@ -194,7 +202,11 @@ class Packing:
     # `QKV` holds `Q`, `K` and `V`.
     @property
     def name(self) -> str:
-        return "".join(key(part.weight.name) for part in self.parts)
+        return "".join(self.names)
+
+    @property
+    def names(self) -> list[str]:
+        return [key(part.weight.name) for part in self.parts]
 
     @property
     def as_written(self) -> bool:
@@ -205,13 +217,13 @@ class Packing:
 # The matrices of a product are one parameter, and so are its biases.
 def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
     read, seen = count_reads(function), set[str]()
-    lines = {line.value: line.name for line in function.weights}
+    names = name_stored(function)
     single = {weight.name: weight for weight in list_stored(layer) if weight.kind == "trained"}
     for kernel in (value.operation for value in walk_values(function) if isinstance(value.operation, LinearMap)):
         none = [()] * len(kernel.biases)
         for weights, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, none, ())):
             every = zip(weights, kernel.rows[: len(weights)], columns, strict=True)
-            own = [(lines.get(find_weight(x), ""), x, r, c) for x, r, c in every if read[find_weight(x)] == 1]
+            own = [(names.get(find_weight(x), ""), x, r, c) for x, r, c in every if read[find_weight(x)] == 1]
             parts = [Packed(single[name], x.axes, r, c) for name, x, r, c in own if name in single and name not in seen]
             seen |= {part.weight.name for part in parts}
             if parts and not (lying := Packing(tuple(parts), parts[0].columns, experts)).as_written:
@@ -255,7 +267,7 @@ class KernelEmitter(Emitter):
 
     @property
     def packed_weights(self) -> frozenset[str]:
-        return frozenset(key(part.weight.name) for packing in self.shell.packings for part in packing.parts)
+        return frozenset(name for packing in self.shell.packings for name in packing.names)
 
     # ------------------------------------------------------------------------------------------------------ orders
 
@@ -357,8 +369,8 @@ class KernelEmitter(Emitter):
         names = [self.name_part(part_of[k], kernel, rest) if k in part_of else "_" for k in range(len(kernel.rows))]
         sizes = [" * ".join(map(self.context.read_constant, rows)) for rows in kernel.rows]
         how = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
-        matrix = "self." + "".join(map(self.weight, kernel.weights)) + (".mT" if kernel.experts else ".T")
-        bias = f", self.{''.join(map(self.weight, kernel.biases))}" if kernel.biases else ""
+        matrix = self.join_packed(kernel.weights) + (".mT" if kernel.experts else ".T")
+        bias = f", {self.join_packed(kernel.biases)}" if kernel.biases else ""
         yield f"{', '.join(names)} = {self.multiply(kernel, x, matrix + bias)}.{how}"
 
     # A part is named by the left side of the equation that is nothing else, or `zQ`.
@@ -538,7 +550,7 @@ class KernelEmitter(Emitter):
     def matrix(self, kernel: LinearMap) -> str:
         first, (rows,), (columns,) = kernel.experts, kernel.rows, kernel.columns
         if self.weight(kernel.weights[0]) in self.packed_weights:
-            return f"self.{self.weight(kernel.weights[0])}.{'mT' if first else 'T'}"
+            return f"{self.join_packed(kernel.weights)}.{'mT' if first else 'T'}"
         code = self.code(kernel.weights[0])
         turned = code.dims == first + columns + rows
         order = (columns, rows) if turned else (rows, columns)
@@ -548,9 +560,20 @@ class KernelEmitter(Emitter):
                 code = Fragment(f"{code.at(ATOM)}.flatten({position}, {position + len(some) - 1})")
         return f"{code.at(ATOM)}.{'mT' if first else 'T'}" if turned else code.text
 
+    # Side by side in one parameter; a step of decoding may read some of those that the whole reads together.
+    def join_packed(self, weights: Sequence[Value]) -> str:
+        names = [self.weight(weight) for weight in weights]
+        packing = next(each for each in self.shell.packings if names[0] in each.names)
+        if names == packing.names:
+            return f"self.{packing.name}"
+        sizes = [" * ".join(map(self.context.read_constant, part.rows)) for part in packing.parts]
+        ends = [" + ".join(sizes[:k]) for k in range(len(sizes) + 1)]
+        parts = [f"self.{packing.name}[..., {ends[k]}:{ends[k + 1]}]" for k in map(packing.names.index, names)]
+        return parts[0] if len(parts) == 1 else f"torch.cat(({', '.join(parts)}), -1)"
+
     def bias(self, value: Value, rows: Axes) -> str:
         if self.weight(value) in self.packed_weights:
-            return f"self.{self.weight(value)}"
+            return self.join_packed([value])
         code = permute(self.code(value), rows)
         return f"{code.at(ATOM)}.flatten()" if len(rows) > 1 else code.text
 
