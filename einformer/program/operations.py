@@ -7,8 +7,9 @@ once, and two values are one if they are one object. Sizes stay letters: a progr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, Literal, NamedTuple
 
 from einformer.errors import NOWHERE, Span
@@ -33,14 +34,14 @@ class Value:
     axes: Axes = ()
     kind: Kind = "tensor"
     span: Span = field(default=NOWHERE, repr=False)
+    operands: tuple[Value, ...] = field(init=False, repr=False)  # listed once: every walk reads them
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operands", tuple(_find(self.operation)))
 
     @property
     def plain(self) -> bool:
         return not self.axes and self.kind != "tensor"
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        return tuple(value for name in self.operation.__match_args__ for value in _find(getattr(self.operation, name)))
 
 
 # -------------------------------------------------------------------------------------------------- operations without operands
@@ -299,18 +300,21 @@ def find_row(operation: Operation) -> Primitive | None:
 
 # The operation stays itself where no operand is another.
 def replace_operands(operation: Operation, new: Callable[[Value], Value]) -> Operation:
-    changed = {
-        name: part for name in operation.__match_args__ if (part := _replace(old := getattr(operation, name), new)) is not old
-    }
-    return replace(operation, **changed) if changed else operation
+    old = [getattr(operation, name) for name in operation.__match_args__]
+    parts = [_replace(part, new) for part in old]
+    kind: Any = type(operation)
+    return operation if all(map(is_, parts, old)) else kind(*parts)
 
 
-def _find(part: object) -> Iterator[Value]:
-    if isinstance(part, Value):
-        yield part
-    elif isinstance(part, tuple):
-        for inner in part:
-            yield from _find(inner)
+def _find(operation: Operation) -> list[Value]:
+    values, todo = list[Value](), [getattr(operation, name) for name in reversed(operation.__match_args__)]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Value):
+            values.append(part)
+        elif isinstance(part, tuple):
+            todo += reversed(part)
+    return values
 
 
 def _replace(part: Any, new: Callable[[Value], Value]) -> Any:
@@ -318,8 +322,8 @@ def _replace(part: Any, new: Callable[[Value], Value]) -> Any:
         return new(part)
     if not isinstance(part, tuple):
         return part
-    parts = tuple(_replace(inner, new) for inner in part)
-    if all(one is other for one, other in zip(parts, part, strict=True)):
+    parts = tuple([_replace(inner, new) for inner in part])
+    if all(map(is_, parts, part)):
         return part
     return Slot(*parts) if isinstance(part, Slot) else parts
 

@@ -269,7 +269,7 @@ class Rewriting:
         if old not in self.new:
             value = self.rule(old) if self.descending else old
             operation = replace_operands(value.operation, self.rewrite)
-            value = value if operation is value.operation else replace(value, operation=operation)
+            value = value if operation is value.operation else Value(operation, value.axes, value.kind, value.span)
             self.new[old] = value if self.descending else self.rule(value)
         return self.new[old]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,7 +58,12 @@ def escape_prose(text: str) -> str:
 
 # Names in comments do not count.
 def uses(code: str, name: str) -> bool:
-    return re.search(rf"(?<![\w.\"]){name}\b", _COMMENT.sub("", code)) is not None
+    return re.search(rf"(?<![\w.\"]){name}\b", _drop_comments(code)) is not None
+
+
+@functools.lru_cache(1)
+def _drop_comments(code: str) -> str:
+    return _COMMENT.sub("", code)
 
 
 # The last is counted from the end, whatever stands before it.

@@ -399,16 +399,19 @@ class EmittedFile:
 
 
 def _count_bound(text: str) -> Counter[str]:
-    counts, nodes = Counter[str](), list(ast.walk(ast.parse(text)))
-    read = {id(node) for each in nodes if reads_config(each) for node in ast.walk(each)}
-    for node in nodes:
+    counts, todo = Counter[str](), list[ast.AST]([ast.parse(text)])
+    while todo:
+        node = todo.pop()
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
-                counts[name] += 1
-            case ast.Name(id=name, ctx=ast.Store()) if id(node) not in read:
+            case ast.Constant() | ast.Name(ctx=ast.Load() | ast.Del()):
+                continue
+            case ast.Assign() if reads_config(node):
+                continue
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name) | ast.Name(id=name):
                 counts[name] += 1
             case ast.alias():
                 counts[node.asname or node.name.partition(".")[0]] += 1
+        todo += ast.iter_child_nodes(node)
     return counts
 
 
