@@ -57,7 +57,8 @@ def shown(node: Declaration | Expression) -> str:
     return read_latex(ElementTree.fromstring(mathml(node)))
 
 
-PRINTERS = pytest.mark.parametrize("print_", [show, latex, shown])
+PRINTERS: tuple[Printer, ...] = (show, latex, shown)
+printers = pytest.mark.parametrize("print_", PRINTERS)
 FEW = {path for path in ARCHITECTURES if path.stem in FEW_TEXTS}
 SHIPPED = pytest.mark.parametrize("path", few(ARCHITECTURES, FEW), ids=lambda path: path.stem)
 TEXTS = [path for path in ARCHITECTURES if path.stem != "library"]
@@ -75,15 +76,16 @@ def same(one: object, other: object) -> bool:
     return one == other and repr(one) == repr(other)
 
 
-@PRINTERS
-def test_expressions(print_: Printer) -> None:
+def test_expressions() -> None:
+    """By every printer."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=400, deadline=None)
     @given(strategies.expressions())
     def comes_back(e: Expression) -> None:
         seen.update(strategies.kinds(e))
-        assert same(parse_expression(print_(e), LEGEND), e), print_(e)
+        for print_ in PRINTERS:
+            assert same(parse_expression(print_(e), LEGEND), e), print_(e)
 
     comes_back()
     assert sorted(strategies.EXPRESSIONS - set(seen)) == []
@@ -94,7 +96,7 @@ def test_braces_enclose_in_a_subscript_too() -> None:
     assert same(parse_expression("q_{b((1 + H)^{-H})d}", LEGEND), parse_expression("q_{b((1 + H)^(-H))d}", LEGEND))
 
 
-@PRINTERS
+@printers
 @pytest.mark.parametrize("name", sorted({*strategies.OPERATORS, *strategies.FUNCTIONS, *strategies.LAYERS}))
 def test_calls(print_: Printer, name: str) -> None:
     """Every primitive, with and without letters, as a factor, a base, an exponent, a numerator."""
@@ -110,42 +112,42 @@ def test_calls(print_: Printer, name: str) -> None:
             assert same(parse_expression(print_(e), LEGEND), e), print_(e)
 
 
-@PRINTERS
-def test_equations(print_: Printer) -> None:
+def test_equations() -> None:
     @settings(max_examples=300, deadline=None)
     @given(strategies.equations())
     def comes_back(equation: Equation) -> None:
-        text = f"{AXES}layer Norm(z) -> y:\n  {print_(equation)}\n  return 0"
-        assert same(read(text).layers[0].body[0], equation), text
+        for print_ in PRINTERS:
+            text = f"{AXES}layer Norm(z) -> y:\n  {print_(equation)}\n  return 0"
+            assert same(read(text).layers[0].body[0], equation), text
 
     comes_back()
 
 
-@PRINTERS
-def test_layers(print_: Printer) -> None:
+def test_layers() -> None:
     @settings(WHOLE, max_examples=60)
     @given(strategies.layers())
     def comes_back(layer: Layer) -> None:
-        assert same(read(AXES + print_(layer)).layers[0], layer), print_(layer)
+        for print_ in PRINTERS:
+            assert same(read(AXES + print_(layer)).layers[0], layer), print_(layer)
 
     comes_back()
 
 
-@PRINTERS
-def test_specifications(print_: Printer) -> None:
+def test_specifications() -> None:
     seen: Counter[str] = Counter()
 
     @settings(WHOLE, max_examples=50)
     @given(strategies.specs())
     def comes_back(spec: Spec) -> None:
         seen.update(strategies.kinds(spec))
-        assert same(read(print_(spec)), spec), print_(spec)
+        for print_ in PRINTERS:
+            assert same(read(print_(spec)), spec), print_(spec)
 
     comes_back()
     assert sorted(strategies.DECLARATIONS - set(seen)) == []
 
 
-@PRINTERS
+@printers
 @settings(deadline=None)
 @given(name=strategies.letters_of_unicode())
 def test_letters(print_: Printer, name: str) -> None:
@@ -153,7 +155,7 @@ def test_letters(print_: Printer, name: str) -> None:
     assert same(parse_expression(print_(e), LEGEND), e)
 
 
-@PRINTERS
+@printers
 @SHIPPED
 def test_shipped(print_: Printer, path: Path) -> None:
     spec = read(path.read_text(encoding="utf-8"), library())
@@ -166,7 +168,7 @@ def test_show_is_a_fixed_point(path: Path) -> None:
     assert show(read(text, library())) == text
 
 
-@PRINTERS
+@printers
 @pytest.mark.parametrize("path", few(TEXTS, FEW), ids=lambda path: path.stem)
 def test_elaborated(print_: Printer, path: Path) -> None:
     """With every implicit sum written out a text can still be read (anonymous instances apart, `LayerNorm_2`)."""
