@@ -29,7 +29,7 @@ bench: .venv/installed
 	$(BIN)/python -m tests.benchmarks
 
 docs: .venv/docs-installed
-	$(BIN)/sphinx-build --fail-on-warning --keep-going docs docs/_build
+	$(BIN)/sphinx-build --jobs auto --fail-on-warning --keep-going docs docs/_build
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

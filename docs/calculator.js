@@ -108,7 +108,26 @@ async function calculate(form, target) {
   let count = await run([...counted, ...flags(form, "seq")]);
   if (count.code === 2) count = await run(counted);  // its length is not open
   const generation = await run(["count", ...common, "--generation", "--context", form.elements.seq.value, ...flags(form, "cache")]);
-  return { count, generation };
+  return { count, generation, plans: await plan(form, target) };
+}
+
+// The plans of a mesh, if there is one.
+async function plan(form, target) {
+  const { mesh, shard } = form.elements;
+  if (!mesh.value.trim()) return null;
+  const split = ["--mesh", mesh.value, ...(shard.value.trim() ? ["--shard", shard.value] : [])];
+  const planned = ["plan", target, "--json", ...split, ...flags(form, "batch", "precision", "recompute", "device")];
+  const plans = await run([...planned, ...flags(form, "seq")]);
+  return plans.code === 2 ? run(planned) : plans;  // its length is not open
+}
+
+function tabulatePlans({ code, out, err }) {
+  if (code) return [element("pre", { class: "finding" }, explain({ out, err }))];
+  const { plans, device, inputs } = JSON.parse(out);
+  const state = { 0: "", 1: "; zero-1", 3: "; fsdp" };
+  const rows = plans.slice(0, 8).map(({ shard, zero, fits, memory, bound, seconds_at_least: least }) =>
+    [shard + state[zero], `${bytes(memory.total)}${fits ? "" : ", does not fit"}`, `${seconds(Math.max(...Object.values(least)))}, ${bound}`]);
+  return [table(`A training step of ${number(inputs.B ?? 1)} sequences on a mesh of ${device}: what each device holds, and how long it takes at least`, rows)];
 }
 
 function tabulate(count, kept) {
@@ -150,21 +169,31 @@ async function draw(form, target, stale) {
   ];
 }
 
+// What each device holds under the first plan. A pipeline has no such picture.
+async function place(form, target, shard) {
+  const { code, picture } = await run(["draw", target, "--mesh", form.elements.mesh.value, "--shard", shard, "--width", "700", "--out", "picture.svg"]);
+  const figure = element("figure", { class: "picture" }, element("figcaption", {}, code ? "" : `What each device holds: ${shard}`));
+  if (!code) figure.insertAdjacentHTML("beforeend", picture);
+  return figure;
+}
+
 async function startCalculator(form) {
   const [status, fields, refused, answer] = form.children, { config, model } = form.elements;
   const change = follow(form, async (stale) => {
     const target = config.files.length ? "config.json" : model.value;
-    const { count, generation } = await calculate(form, target);
+    const { count, generation, plans } = await calculate(form, target);
     refused.hidden = !count.code;
-    form.dataset.answer = JSON.stringify({ count, generation });
+    form.dataset.answer = JSON.stringify({ count, generation, plans });
     if (count.code) {
       refused.textContent = explain(count);
       answer.replaceChildren();
       return;
     }
     answer.replaceChildren(...tabulate(JSON.parse(count.out), generation.code ? null : JSON.parse(generation.out)));
+    if (plans) answer.append(...tabulatePlans(plans));
     const pictures = await draw(form, target, stale);
     if (!stale()) answer.append(...pictures);
+    if (plans && !plans.code && !stale()) answer.append(await place(form, target, JSON.parse(plans.out).plans[0].shard));
   });
   const read = async () => {
     if (config.files.length) await ask({ written: { "config.json": await config.files[0].text() } });

@@ -1,8 +1,12 @@
 """Writes the pages that are made of data: errors, claims, errata, equations, sources, models, matrices, architectures."""
 
+import contextlib
+import functools
+import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +14,14 @@ from sympy import Expr
 
 from einformer.architectures import models as list_published
 from einformer.architectures.texts import elaborate
+from einformer.cli import main
 from einformer.errors import EinformerError, Rule, Source, catalogue
 from einformer.huggingface import families, wrappers
 from einformer.interpreters.count.algebra import list_letters, show
+from einformer.interpreters.diagram import draw_masks
 from einformer.interpreters.mathml import mathml
 from einformer.language.parser import parse_expression
+from einformer.language.sizes import Legend
 from einformer.notes import errata as slips
 from einformer.notes import references, shelf, worked
 from einformer.notes.citations import shipped
@@ -23,9 +30,9 @@ from einformer.notes.claims import claims as published
 from einformer.notes.rendering import print_latex
 from einformer.notes.sources import Publication
 from einformer.notes.sources import sources as documents
-from einformer.objects import Specification
-from einformer.report.shipped import Architecture, ShippedModel, list_shipped
-from einformer.targets import examine, load, model
+from einformer.objects import Specification, bind_from
+from einformer.report.shipped import Architecture, Shipped, ShippedModel, list_shipped
+from einformer.targets import examine, load
 
 HERE = Path(__file__).parent
 PARTS = {
@@ -114,24 +121,21 @@ of a number, `N` parameters (in S000, S002 and S003 tokens).
 def claims() -> str:
     """The page of all claims."""
     verdicts = list(map(judge, published()))
-    parts = [CLAIMS.format(summary=summary(verdicts))]
-    for source, group in groupby(verdicts, lambda verdict: verdict.claim.source):
-        rows = [" | ".join(map(_cell, _claim(verdict))) for verdict in group]
-        parts += [
-            f"## {source}\n",
-            *(f"| {row} |" for row in (" | ".join(COLUMNS), " | ".join(["---"] * len(COLUMNS)), *rows)),
-            "",
-        ]
-    return "\n".join(parts)
+    return f"{CLAIMS.format(summary=summary(verdicts))}\n{_table(CLAIM, map(_claim, verdicts))}"
 
 
-COLUMNS = ("verdict", "claim", "what of", "printed", "derived", "place")
+CLAIM = ("verdict", "claim", "what of", "printed", "derived", "place", "source")
 
 
 def _claim(verdict: Verdict) -> tuple[str, ...]:
     claim = verdict.claim
     derived = f"`{verdict.derived}`" if verdict.found else verdict.derived
-    return verdict.outcome, claim.id, claim.says, f"`{claim.printed}`", derived, claim.place
+    return verdict.outcome, claim.id, claim.says, f"`{claim.printed}`", derived, claim.place, claim.source
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown. `tables.js` makes a filter of it."""
+    return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in (heads, ["---"] * len(heads), *rows))
 
 
 def _cell(text: str) -> str:
@@ -167,24 +171,28 @@ is made:
 def errata() -> str:
     """The page of all errata."""
     verdicts = list(map(slips.judge, slips.errata()))
-    parts = [ERRATA.format(summary=slips.summary(verdicts))]
-    for source, group in groupby(verdicts, lambda verdict: verdict.erratum.source):
-        parts += [f"## {source}\n", *map(_erratum, group)]
-    return "\n".join([*parts, WORKED.format(rows="\n".join(map(_step, worked.list_steps())))])
+    table = _table(ERRATUM, map(_erratum, verdicts))
+    steps = "\n".join(map(_step, worked.list_steps()))
+    return "\n".join([ERRATA.format(summary=slips.summary(verdicts)), table, "", WORKED.format(rows=steps)])
 
 
-def _erratum(verdict: slips.ErratumVerdict) -> str:
-    """Both forms side by side, and under each what was found of it."""
+ERRATUM = ("verdict", "erratum", "what of", "printed", "corrected", "place", "kind", "source")
+
+
+def _erratum(verdict: slips.ErratumVerdict) -> tuple[str, ...]:
+    """Both forms, and under each the finding of its check."""
     row = verdict.erratum
-    forms = [(row.printed, verdict.printed), (row.corrected, verdict.corrected)]
-    cells = ["<br>".join(filter(None, map(_cell, form))) for form in forms]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in (("printed", "corrected"), ("---", "---"), cells))
-    why = f"\nNo check: {row.why}.\n" if row.why else ""
-    return f"### {row.id}\n\n{row.place} ({row.kind}, {verdict.outcome}): {row.says}.\n\n{table}\n{why}"
+    name = f'<span id="{row.id.lower()}">{row.id}</span>'
+    printed, corrected = (
+        "<br>".join(filter(None, form)) for form in ((row.printed, verdict.printed), (row.corrected, verdict.corrected))
+    )
+    says = f"{row.says}{f' (no check: {row.why})' * bool(row.why)}"
+    return verdict.outcome, name, says, printed, corrected, row.place, row.kind, row.source
 
 
 def _step(step: worked.Quantity) -> str:
-    return f"| {step.name} ([{step.erratum}](#{step.erratum.lower()})) | {step.printed} | {step.unscaled} | {step.scaled} |"
+    erratum = f'<a href="#{step.erratum.lower()}">{step.erratum}</a>'
+    return f"| {step.name} ({erratum}) | {step.printed} | {step.unscaled} | {step.scaled} |"
 
 
 SOURCES = """# Sources
@@ -213,9 +221,8 @@ def sources() -> str:
     """The page of all sources, with the texts that name each."""
     cited = [(citation, each.text) for each in shipped() for citation in each.cited]
     texts = {key: {text for citation, text in cited if citation.source and citation.source.key == key} for key in documents()}
-    rows = [" | ".join(map(_cell, _source(source, sorted(texts[key])))) for key, source in documents().items()]
-    table = (f"| {row} |" for row in (" | ".join(SAID), " | ".join(["---"] * len(SAID)), *rows))
-    return SOURCES.format(count=f"{len(shipped()):,}", table="\n".join(table))
+    table = _table(SAID, (_source(source, sorted(texts[key])) for key, source in documents().items()))
+    return SOURCES.format(count=f"{len(shipped()):,}", table=table)
 
 
 def _source(source: Publication, texts: list[str]) -> tuple[str, ...]:
@@ -347,20 +354,14 @@ def _count_states(states: Mapping[str, tuple[str, str]], name: str, kinds: set[s
 ARCHITECTURES = """# Architectures
 
 The texts that ship, as `einformer list` names them, each with its picture, its equations, its counts, and what it changes.
-
-| text | what it is | attention | model types |
-| --- | --- | --- | --- |
-{rows}
-
-```{{toctree}}
-:hidden:
-
-{names}
-```
 """
-ARCHITECTURE = """# {name}
+ARCHITECTURE = """---
+orphan: true  # in the side bar of every page, all of these would be most of the site
+---
 
-{about}. Attention: {attention}.{types}
+# {name}
+
+{about}. Attention: {attention}.{types} One of [all architectures](index.md).
 
 ## Picture
 
@@ -404,22 +405,22 @@ As `einformer diff {parent} {name}` prints it: the nearest of {parents}.
 PARENTS = ("gpt2", "llama", "gemma2", "mixtral", "deepseek_v3", "mamba2", "qwen3_next", "bert")
 
 
-def architectures() -> dict[str, str]:
-    """The page of each shipped text, and the page that lists them."""
-    shipped = list_shipped()
-    specs = {row.name: load(row.name) for row in shipped.architectures}
-    rows = [
-        f"| [{row.name}]({row.name}.md) | {_cell(row.about)} | {row.attention} | {' '.join(map(_code, row.families))} |"
+def architectures(shipped: Shipped) -> str:
+    """The page that lists the shipped texts."""
+    rows = (
+        (f"[{row.name}]({row.name}.md)", row.about, row.attention, " ".join(map(_code, row.families)))
         for row in shipped.architectures
-    ]
-    pages = {"index": ARCHITECTURES.format(rows="\n".join(rows), names="\n".join(specs))}
-    return pages | {row.name: _architecture(row, specs, shipped.models) for row in shipped.architectures}
+    )
+    return f"{ARCHITECTURES}\n{_table(('text', 'what it is', 'attention', 'model types'), rows)}\n"
 
 
-def _architecture(row: Architecture, specs: Mapping[str, Specification], models: Sequence[ShippedModel]) -> str:
-    spec = specs[row.name]
+_load = functools.cache(load)
+
+
+def _architecture(row: Architecture, models: Sequence[ShippedModel]) -> str:
+    spec = _load(row.name)
     parents = PARENTS[: PARENTS.index(row.name)] if row.name in PARENTS else PARENTS
-    beside = [(name, str(specs[name].diff(spec))) for name in parents]
+    beside = [(name, str(_load(name).diff(spec))) for name in parents]
     nearest = min(beside, key=lambda pair: sum(line[:1] in "+-" for line in pair[1].split("\n")), default=None)
     sizes = "\n".join(f"| {model.name} | {model.parameters:,} |" for model in models if model.architecture == row.name)
     return ARCHITECTURE.format(
@@ -427,7 +428,7 @@ def _architecture(row: Architecture, specs: Mapping[str, Specification], models:
         about=row.about[0].upper() + row.about[1:],
         attention=row.attention or "none",
         types=f" Model types: {', '.join(map(_code, row.families))}." if row.families else "",
-        picture=spec.draw(width=860) + _draw_masks(row.name),
+        picture=spec.draw(width=860) + _draw_masks(spec, row.name),
         text=str(spec).rstrip(),
         equations=spec.latex(form="mathml"),
         counts="\n".join(_count(spec)),
@@ -438,10 +439,11 @@ def _architecture(row: Architecture, specs: Mapping[str, Specification], models:
     )
 
 
-def _draw_masks(name: str) -> str:
+def _draw_masks(spec: Specification, text: str) -> str:
     """The masks of the first published model of a text that has any, else those that it has at all sizes."""
-    named = [published for published, row in list_published().items() if row.architecture == name]
-    pictures = (model(target).draw_masks(860) for target in [*named, name])
+    named = (bind_from(spec, row.sizes, row.source) for row in list_published().values() if row.architecture == text)
+    places = chain(((model.spec.tree, model.legend) for model in named), [(spec.tree, Legend.of(spec.tree))])
+    pictures = (draw_masks(tree, legend, 860) for tree, legend in places)
     return next((picture for picture in pictures if 'class="seen"' in picture), "")
 
 
@@ -475,11 +477,36 @@ PAGES: Mapping[str, Callable[[], str]] = {
 }
 
 
+PICTURES: Mapping[str, Sequence[str]] = {  # of pages that people write, and the command that draws each
+    "attention": ("draw", "minimal", "--layer", "Attention", "--width", "860"),
+    "placement": ("draw", "docs/many_devices.md", "--set", "D=64,A=4", "--mesh", "tp=2", "--shard", "tp: a"),
+    "shares": ("plot", "llama-3-8b", "--kind", "flops"),
+    "memory": ("plot", "llama-3-8b", "--kind", "memory"),
+    "cache": ("plot", "mistral-7b-v0.1", "--kind", "cache"),
+    "roofline": ("plot", "gpt2", "--kind", "roofline"),
+}
+
+
+def _draw(command: Sequence[str]) -> str:
+    """The picture of a command for a page: its ink is that of the page, which may be dark."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(None), contextlib.chdir(HERE.parent):
+        path = Path(folder) / "picture.svg"
+        assert main([*command, "--out", str(path)]) == 0
+        svg = path.read_text(encoding="utf-8")
+    svg = svg[svg.index("<svg") :].replace("#222222", "currentColor").replace("fill: #ffffff", "fill: none")
+    return f'<div class="picture">{svg}</div>'
+
+
 def write_pages(folder: Path) -> None:
-    """The pages that are made when the site is built, and not committed."""
-    (folder / "architectures").mkdir(exist_ok=True)
-    made = {name: make() for name, make in PAGES.items()}
-    for name, page in (made | {f"architectures/{name}": page for name, page in architectures().items()}).items():
-        (folder / f"{name}.md").write_text(page, encoding="utf-8")
-    picture = f'<div class="picture">{load("minimal")["Attention"].draw(width=860)}</div>'
-    (folder / "architectures" / "attention.svg").write_text(picture, encoding="utf-8")  # of the first page
+    """Writes the pages and pictures that are made when the site is built and not committed, on all processors."""
+    for name in ("architectures", "pictures"):
+        (folder / name).mkdir(exist_ok=True)
+    shipped = list_shipped()
+    with ProcessPoolExecutor() as pool:
+        made = {f"{name}.md": pool.submit(make) for name, make in PAGES.items()}
+        made |= {f"pictures/{name}.svg": pool.submit(_draw, command) for name, command in PICTURES.items()}
+        made["architectures/index.md"] = pool.submit(architectures, shipped)
+        for row in shipped.architectures:
+            made[f"architectures/{row.name}.md"] = pool.submit(_architecture, row, shipped.models)
+    for name, page in made.items():
+        (folder / name).write_text(page.result(), encoding="utf-8")

@@ -35,7 +35,7 @@ PARTS: tuple[Part, ...] = (
     ("Model: count", "Model", objects.Model, "num_parameters parameter_counts flops memory cache_bytes kept summary"),
     ("Model: measure", "Model", objects.Model, "saved peak"),
     ("Model: several devices", "Model", objects.Model, "exchanges exchange_formulas"),
-    ("Model: draw", "Model", objects.Model, "draw draw_masks"),
+    ("Model: draw", "Model", objects.Model, "draw draw_masks draw_placement"),
     ("Module: continue a text", "Module", Decodes, "generate stream log_prob perplexity cache decode compile_steps"),
     ("Module: weights", "Module", HuggingFaceWeights, "load_huggingface save_huggingface to_huggingface"),
     ("Module: checkpoints", "Module", _Door, "initialise save_checkpoint load_checkpoint"),

@@ -336,6 +336,18 @@ class Model:
 
         return diagram.draw_masks(self.spec.tree, self.legend, width)
 
+    def draw_placement(self, mesh: str | Mapping[str, int], shard: str, width: int = 1600) -> Drawing:
+        """Returns an SVG of what each device of a mesh holds of every weight and value, by a map of letters.
+
+        `model.draw_placement("dp=2,tp=2", "tp: g f v; dp: b")` shows four devices, and eight of more. Raises EinformerError
+        E741 to E744.
+        """
+        from einformer.interpreters import diagram
+
+        _, sharding = self._at({}, mesh, shard)
+        functions = self._lower_for_rank(sharding, "notation")
+        return diagram.draw_placement(self.spec.written, functions, self.spec.name, sharding, width)
+
     def size(self, letter: str) -> int:
         """Returns the number of a size letter. Raises EinformerError E601."""
         return binding.size(self.legend, letter)

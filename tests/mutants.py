@@ -1766,6 +1766,16 @@ MUTANTS = (
         "draw.py::test_arrows_are_what_equations_read",
     ),
     _mutant(
+        "each device holds the first part of a tensor", "interpreters/diagram.py",
+        "corner[place % 2] += here[axis] * size[place % 2]", "corner[place % 2] += 0",
+        "draw.py::test_a_tensor_is_filled_where_a_device_has_it",
+    ),
+    _mutant(
+        "a cache has one layer of each kind", "report/series.py",
+        "whole = kind.layers * engines.count_needed", "whole = engines.count_needed",
+        "plot.py::test_a_cache_is_what_each_kind_of_layer_needs",
+    ),
+    _mutant(
         "rows of a weight whose product has no gradient are sparse", "interpreters/torch/fast.py",
         "experts=()) if value in differentiated:", "experts=()):",
         "fusing.py::test_rows_of_a_matrix_whose_product_is_compared_alone_have_a_gradient_that_optimisers_know",

@@ -272,6 +272,68 @@ def test_a_mask_of_data_is_not_drawn() -> None:
     assert "no mask that positions decide alone" in ein.parse(text).bind(L=3).draw_masks()
 
 
+# ----------------------------------------------------------------------------------------------------------- placement
+
+SPLIT = """
+axes
+  b: B
+  s: S
+  d: D
+  f: F
+
+model Twice(z_bsd) -> z_bsd:
+  weights W_df, U_fd, γ_d
+  h_bsf = relu(z_bsd W_df)
+  return h_bsf U_fd γ_d
+"""
+
+
+def read_placement(drawing: str, layer: str) -> dict[str, list[tuple[float, ...]]]:
+    """The part of its frame that each device fills, by tensor of a layer: from left, from above, wide, high."""
+    panels = ElementTree.fromstring(drawing).findall(f"{SVG}g")
+    (panel,) = (each for each in panels if "".join(each.findall(f"{SVG}text")[0].itertext()).startswith(layer))
+    names = [_text(text) for text in panel.findall(f"{SVG}text") if not text.get("class")]
+    parts = []
+    for group in panel.findall(f"{SVG}g"):
+        frame, part = ([float(rect.get(name, 0)) for name in ("x", "y", "width", "height")] for rect in group)
+        parts.append(tuple(part[k] / frame[2 + k % 2] for k in range(4)))
+    devices = len(parts) // len(names)
+    return {name: parts[k * devices : (k + 1) * devices] for k, name in enumerate(names)}
+
+
+def test_a_tensor_is_filled_where_a_device_has_it() -> None:
+    """Columns of `W` and rows of `U` over tp, rows of values over dp, by hand."""
+    drawing = ein.parse(SPLIT).bind(D=8, F=4).draw_placement("dp=2,tp=2", "tp: f; dp: b")
+    halves = [(0, 0, 0.5, 1), (0.5, 0, 0.5, 1)]
+    assert read_placement(drawing, "Twice") == {
+        "W_df": halves * 2,
+        "U_fd": halves * 2,
+        "γ_d": [(0, 0, 1, 1)] * 4,
+        "z_bsd": [halves[0]] * 2 + [halves[1]] * 2,
+        "h_bsf": [(0, 0, 0.5, 0.5), (0, 0.5, 0.5, 0.5), (0.5, 0, 0.5, 0.5), (0.5, 0.5, 0.5, 0.5)],
+    }
+    assert re.findall("[dt]p . [dt]p .", drawing) == ["dp 0 tp 0", "dp 0 tp 1", "dp 1 tp 0", "dp 1 tp 1"]
+
+
+def test_positions_are_split_between_sums() -> None:
+    halves, whole = [(0, 0, 0.5, 1), (0.5, 0, 0.5, 1)], [(0, 0, 1, 1)] * 2
+    drawing = ein.model("llama-3-8b").draw_placement("tp=2", "tp: g f v (s)")
+    assert read_placement(drawing, "RMSNorm") == {"γ_d": whole, "z_bsd": halves}
+    assert read_placement(drawing, "Llama") == {
+        "E_vd": halves, "U_vd": halves, "x_bs": whole, "m_ss'": whole, "z_bsd": halves, "y_bsv": halves
+    }  # fmt: skip
+
+
+def test_placement_is_drawn_by_the_command(tmp_path: Path) -> None:
+    path, shard = tmp_path / "placement.svg", ["--mesh", "tp=16", "--shard", "tp: v"]
+    assert main(["draw", "llama-3-8b", *shard, "--out", str(path)]) == 0
+    assert path.read_text(encoding="utf-8") == ein.model("llama-3-8b").draw_placement("tp=16", "tp: v")
+    assert path.read_text(encoding="utf-8").count(">tp ") == 5 * 8  # the first eight devices, in each of five panels
+    with pytest.raises(SystemExit):
+        main(["draw", "llama-3-8b", *shard, "--layer", "Attention", "--out", str(path)])
+    assert main(["draw", "llama-3-8b", "--mesh", "tp=16", "--shard", "tp: g", "--out", str(path)]) == 1  # E742
+
+
 def test_masks_are_drawn_by_the_command(tmp_path: Path) -> None:
     path = tmp_path / "masks.svg"
     assert main(["draw", "gpt2", "--masks", "--out", str(path)]) == 0

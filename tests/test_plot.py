@@ -98,6 +98,16 @@ def test_points_have_the_intensities_of_the_notes(gpt2: Model) -> None:
     }
 
 
+def test_a_cache_is_what_each_kind_of_layer_needs(gpt2: Model) -> None:
+    """Keys and values of 12 layers in two bytes, of all positions or of a window."""
+    needed, allocated = series.cache(gpt2, 2, [16, 1000], HALF)
+    assert needed == {"blocks.{l}.CausalAttention: all positions": [2 * n * 2 * 12 * 768 * 2 / 1e9 for n in (16, 1000)]}
+    assert allocated["vLLM 0.33.0"] == [2 * n * 2 * 12 * 768 * 2 / 1e9 for n in (16, 1008)]  # by pages of 16
+    needed, _ = series.cache(einformer.model("mistral-7b-v0.1"), 1, [2048, 4096, 8192], HALF)
+    (sizes,) = needed.values()
+    assert sizes == [n * 2**27 / 1e9 for n in (2, 4, 4)]
+
+
 def test_every_part_of_points_has_a_share(gpt2: Model) -> None:
     """So colours mean the same in both pictures."""
     for model in (gpt2, load("mixtral").bind(D=16, A=4, G=2, F=24, X=4, L=2, V=11)):
@@ -116,7 +126,7 @@ def test_bounds_are_of_a_prompt_a_step_and_training(gpt2: Model) -> None:
 # -------------------------------------------------------------------------------------------------------- the pictures
 
 
-@pytest.mark.parametrize("kind", ["flops", "memory", "roofline", "all"])
+@pytest.mark.parametrize("kind", ["flops", "memory", "cache", "roofline", "all"])
 def test_a_picture_is_drawn(run: Callable[..., tuple[int, str, str]], kind: str) -> None:
     length = ["--seq", "256"] if kind in ("roofline", "all") else []
     assert run("plot", "gpt2", "--kind", kind, *length) == (0, "gpt2.png\n", "")

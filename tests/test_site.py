@@ -24,6 +24,7 @@ from einformer.architectures import models
 from einformer.cli import main
 from einformer.errors import catalogue
 from einformer.interpreters.count.conventions import PRECISIONS, list_caches, read_devices
+from einformer.notes import claims, errata
 from tests.chromium import PROGRAM, Page
 
 pytestmark = pytest.mark.slow
@@ -77,43 +78,101 @@ def find_broken(site: Path) -> list[str]:
     return broken
 
 
-@needs_docs
-def test_the_site_builds_without_a_warning_and_its_links_lead_somewhere(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "-q", "-d", str(tmp_path / "trees")]
-    done = subprocess.run([*command, str(DOCS), str(site)], capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, "-m", "sphinx", "--jobs", "auto", "--fail-on-warning", "--keep-going", "-q"]
+    done = subprocess.run(
+        [*command, "-d", str(folder / "trees"), str(DOCS), str(folder / "site")], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
+    return folder / "site"
+
+
+@needs_docs
+def test_the_links_of_the_site_lead_somewhere(site: Path) -> None:
     assert len(list((site / "architectures").glob("*.html"))) > 100
     assert find_broken(site) == []
+    front = (site / "index.html").read_text(encoding="utf-8")
     (site / "index.html").write_text('<a href="none.html"></a><a href="errors.html#e000"></a>', encoding="utf-8")
     assert sorted(find_broken(site)) == ["index.html: errors.html#e000", "index.html: none.html"]
+    (site / "index.html").write_text(front, encoding="utf-8")
+
+
+@needs_docs
+def test_what_a_build_writes_is_ignored(site: Path) -> None:
+    """So the work tree is as it was; written are pages of data, pictures, and what MyST-NB unpacks of notebooks."""
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=DOCS, capture_output=True, text=True, check=True).stdout.split("\0")
+    written = [path for path in DOCS.rglob("*") if path.is_file() and str(path.relative_to(DOCS)) not in tracked]
+    names = "\0".join(str(path.relative_to(DOCS)) for path in written)
+    ignored = subprocess.run(["git", "check-ignore", "--stdin", "-z"], cwd=DOCS, input=names, capture_output=True, text=True)
+    assert set(names.split("\0")) == set(ignored.stdout.split("\0")) - {""}
+    ignored = subprocess.run(["git", "ls-files", "-ci", "--exclude-standard"], cwd=DOCS, capture_output=True, text=True)
+    assert ignored.stdout == ""  # what a build writes anew is not tracked
 
 
 # ---------------------------------------------------------------------------------------------------------------- tables
 
-TABLE = "<tr><th>name</th><th>bytes</th></tr>"
-ROWS = [("ten", 10), ("nine", 9), *((f"row{number}", 100 + number) for number in range(10))]
+HEADS = "<tr><th>name</th><th>bytes</th><th>kind</th></tr>"
+ROWS = [("ten", 10, "few"), ("nine", 9, "few"), *((f"row{number}", 100 + number, "many") for number in range(10))]
+SHOWN = "[...document.querySelectorAll('tbody tr')].filter(row => !row.hidden).map(row => row.cells[1].textContent.trim())"
+WORDS, KIND = "document.querySelector('.filter input')", "document.querySelector('.filter [aria-label=kind]')"
+COUNT_OF_ROWS = "document.querySelector('.filter output').textContent"
+
+
+def set_field(page: Page, field: str, value: str) -> None:
+    page.evaluate(f"{field}.value = {json.dumps(value)}; {field}.dispatchEvent(new Event('input', {{ bubbles: true }}))")
 
 
 @needs_chromium
 def test_tables_filter_and_sort(tmp_path: Path) -> None:
     shutil.copy(DOCS / "tables.js", tmp_path)
-    cells = "".join(f"<tr><td>{name}</td><td>{size}</td></tr>" for name, size in ROWS)
-    table = f"<article><table><thead>{TABLE}</thead><tbody>{cells}</tbody></table></article>"
+    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in ROWS)
+    table = f"<article><table><thead>{HEADS}</thead><tbody>{cells}</tbody></table></article>"
     (tmp_path / "page.html").write_text(f'{table}<script src="tables.js"></script>', encoding="utf-8")
     with Page(tmp_path / "profile") as page:
         page.open(tmp_path / "page.html")
-        page.wait("document.querySelector('.filter')?.placeholder === 'Filter 12 rows'")
-        shown = "[...document.querySelectorAll('tbody tr')].filter(row => !row.hidden).map(row => row.cells[1].textContent)"
+        page.wait(f"document.querySelector('.filter') && {COUNT_OF_ROWS} === '12 of 12 rows'")
+        page.evaluate("document.querySelectorAll('.sort')[1].focus()")
+        for key in ("keyDown", "keyUp"):
+            page.call("Input.dispatchKeyEvent", type=key, key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
+        assert page.evaluate(SHOWN) == sorted((str(size) for _, size, _ in ROWS), key=int)
         page.evaluate("document.querySelectorAll('.sort')[1].click()")
-        assert page.evaluate(shown) == sorted((str(size) for _, size in ROWS), key=int)
-        page.evaluate("document.querySelectorAll('.sort')[1].click()")
-        assert page.evaluate(shown)[-2:] == ["10", "9"]
-        field = "document.querySelector('.filter')"
-        page.evaluate(f"{field}.value = 'ROW 10'; {field}.dispatchEvent(new Event('input'))")
-        assert page.evaluate(shown) == [str(100 + number) for number in range(9, -1, -1)]
-        page.evaluate(f"{field}.value = 'ten'; {field}.dispatchEvent(new Event('input'))")
-        assert page.evaluate(shown) == ["10"]
+        assert page.evaluate(SHOWN)[-2:] == ["10", "9"]
+        set_field(page, WORDS, "ROW 10")
+        assert page.evaluate(SHOWN) == [str(100 + number) for number in range(9, -1, -1)]
+        set_field(page, WORDS, "ten")
+        assert page.evaluate(SHOWN) == ["10"]
+        set_field(page, KIND, "many")
+        assert (page.evaluate(SHOWN), page.evaluate(COUNT_OF_ROWS)) == ([], "0 of 12 rows")
+        set_field(page, WORDS, "")
+        assert len(page.evaluate(SHOWN)) == 10
+
+
+@needs_docs
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_one_filter_is_over_all_claims_and_one_over_all_errata(site: Path, tmp_path: Path, width: int) -> None:
+    verdicts = list(map(claims.judge, claims.claims()))
+    with Page(tmp_path / "profile") as page:
+        page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+        page.open(site / "claims.html")
+        page.wait(f"document.querySelector('.filter') && {COUNT_OF_ROWS} === '{len(verdicts)} of {len(verdicts)} rows'")
+        assert page.evaluate("document.querySelectorAll('.filter').length") == 1
+        assert page.evaluate(SHOWN) == [verdict.claim.id for verdict in verdicts]
+        wrong = [verdict for verdict in verdicts if verdict.outcome == "does not hold"]
+        set_field(page, "document.querySelector('.filter [aria-label=verdict]')", "does not hold")
+        assert page.evaluate(SHOWN) == [verdict.claim.id for verdict in wrong]
+        source = wrong[-1].claim.source
+        set_field(page, "document.querySelector('.filter [aria-label=source]')", source)
+        assert page.evaluate(SHOWN) == [verdict.claim.id for verdict in wrong if verdict.claim.source == source]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.open(site / "errata.html")
+        count = len(errata.errata())
+        page.wait(f"document.querySelector('.filter') && {COUNT_OF_ROWS} === '{count} of {count} rows'")
+        assert page.evaluate("document.querySelectorAll('.filter').length") == 1
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 # ------------------------------------------------------------------------------------------------------------ calculator
@@ -163,6 +222,7 @@ def choose(number: int) -> dict[str, Any]:
         "device": chance.choice(sorted(read_devices())),
         "recompute": chance.choice(["none", "selective", "full"]),
         "cache": chance.choice(list_caches()),
+        "mesh": chance.choice(["", "tp=2", "dp=2,tp=4"]),
     }
 
 
@@ -176,7 +236,13 @@ def compare(page: Page, target: str, fields: dict[str, Any], answer: dict[str, A
     assert (answer["count"]["code"], answer["count"]["out"]) == (code, count)
     again = call("count", *common, "--generation", "--context", str(fields["seq"]), *flags["cache"])
     assert (answer["generation"]["code"], answer["generation"]["out"]) == again
-    if code:
+    if fields["mesh"]:
+        split = [target, "--json", "--mesh", fields["mesh"], *flags["batch"], *flags["precision"], *flags["device"]]
+        code, plans = call("plan", *split, *flags["recompute"], *flags["seq"])
+        if code == 2:
+            code, plans = call("plan", *split, *flags["recompute"])
+        assert (answer["plans"]["code"], answer["plans"]["out"]) == (code, plans)
+    if answer["count"]["code"]:
         return False
     counted, shown = model(target), page.evaluate(f"{COUNT}.querySelector('.answer').innerText")
     inputs = json.loads(count)["inputs"]

@@ -377,7 +377,11 @@ def _draw(options: argparse.Namespace) -> int:
     if options.layer:
         _check_layer(options, model.spec)
         model = replace(model, spec=model.spec[options.layer])
-    drawing = model.draw_masks(options.width) if options.masks else model.draw(options.width)
+    if options.mesh or options.shard:
+        _refuse(options, "to `--mesh`", "layer", "masks")
+        drawing = model.draw_placement(options.mesh or "", options.shard or "", options.width)
+    else:
+        drawing = model.draw_masks(options.width) if options.masks else model.draw(options.width)
     notes.write_whole(path, drawing)
     return _print(options, str(path), file=str(path))
 
@@ -548,6 +552,7 @@ _DEFAULTS = {"batch": 1, "precision": "bfloat16", "recompute": "none", "conventi
 _UNREAD = {  # options that a picture does not read
     "flops": ("seq", "precision", "recompute", "device"),
     "memory": ("seq", "convention"),
+    "cache": ("seq", "recompute", "convention", "device"),
     "roofline": ("recompute",),
 }
 

@@ -298,16 +298,16 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         ),
         Command(
             "plot",
-            "Draw FLOPs, memory and the roofline.",
-            "Draw FLOPs and memory against S, and the roofline of a device.",
+            "Draw FLOPs, memory, the cache and the roofline.",
+            "Draw FLOPs, memory and the cache against S, and the roofline of a device.",
             (
                 TARGET,
                 SET,
                 _make_option("--out", "Write a .png or .svg file. Default: the name of the target, .png.", metavar="FILE"),
                 _make_option(
                     "--kind",
-                    "Choose a picture: flops, memory, roofline or all. Default: all.",
-                    choices=("flops", "memory", "roofline", "all"),
+                    "Choose a picture: flops, memory, cache, roofline or all. Default: all.",
+                    choices=("flops", "memory", "cache", "roofline", "all"),
                     default="all",
                 ),
                 _make_option("--device", f"Draw the roofline of a device: {_DEVICES}. Default: h100-sxm.", **_DEVICE),
@@ -324,6 +324,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 SET,
                 LAYER,
                 _make_option("--masks", "Draw the masks of attention instead.", action="store_true"),
+                _make_option("--mesh", "Draw instead what each device of a mesh holds, dp=2,tp=4.", metavar="MESH"),
+                SHARD,
                 _make_option("--out", "Write a .svg file. Default: the name of the target, .svg.", metavar="FILE"),
                 _make_option(
                     "--width", "Put layers side by side in so many pixels. Default: 1600.", type=_read_count, default=1600

@@ -6,6 +6,7 @@ with rows of its own. Nothing is drawn that the program does not say: arrows fol
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -26,6 +27,7 @@ from einformer.program.listing import spell_labels
 from einformer.program.lowering import lower
 from einformer.program.operations import Function, Line, Turns, Value
 from einformer.program.rewrite import list_lines, walk, walk_values
+from einformer.program.sharding import Sharding, find_whole
 
 # Okabe and Ito's colours, which the colour-blind can tell apart, and what they stand for: the first that a box holds.
 COLOURS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -520,17 +522,18 @@ def _draw_panels(panels: Sequence[Panel], title: str, width: float) -> str:
 
 
 # Each panel stands as high as there is room for it, and then as far left.
-def _arrange(panels: Sequence[Panel], width: float) -> list[tuple[float, float]]:
-    width, places = max(width, *(panel.width for panel in panels)), list[tuple[float, float]]()
-    for panel in panels:
+def _arrange(panels: Sequence[Panel | PlacedLayer], width: float) -> list[tuple[float, float]]:
+    sizes = [(panel.width, panel.height) for panel in panels]
+    width, places = max(width, *(wide for wide, _ in sizes)), list[tuple[float, float]]()
+    for wide, _ in sizes:
         spots = list[tuple[float, float]]()
-        for left in [0.0, *(x + other.width + _MARGIN for other, (x, _) in zip(panels, places, strict=False))]:
+        for left in [0.0, *(x + other + _MARGIN for (other, _), (x, _) in zip(sizes, places, strict=False))]:
             above = [
-                y + other.height + _MARGIN
-                for other, (x, y) in zip(panels, places, strict=False)
-                if x < left + panel.width + _MARGIN and left < x + other.width + _MARGIN
+                y + high + _MARGIN
+                for (other, high), (x, y) in zip(sizes, places, strict=False)
+                if x < left + wide + _MARGIN and left < x + other + _MARGIN
             ]
-            spots += [(max(above, default=0.0), left)] * (left + panel.width <= width)
+            spots += [(max(above, default=0.0), left)] * (left + wide <= width)
         y, x = min(spots)
         places.append((x, y))
     return places
@@ -643,6 +646,7 @@ def _split(text: str) -> Iterator[tuple[str, int]]:
             yield part, depths[-1]
 
 
+@functools.lru_cache(maxsize=10_000)  # the text of a box is measured at every step of its layout
 def _measure(text: str) -> float:
     return sum(len(part) * (_SMALL if off else _LETTER) for part, off in _split(text))
 
@@ -764,3 +768,111 @@ def _draw_mask(parent: Element, head: str, comment: str, grid: Grid, width: floa
             if column:
                 seen = list(run)
                 _add(cells, "rect", "seen", x=seen[0] * _CELL, y=number * _CELL, width=len(seen) * _CELL, height=_CELL)
+
+
+# ---------------------------------------------------------------------------------------------------------- placement
+
+_DEVICES = 8  # that are drawn
+_PART_WIDE, _PART_HIGH = 44, 20  # of a tensor on a device, at least
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTensor:
+    """A weight or a value of a layer, and for each index of it that devices share the axis of the mesh."""
+
+    name: str
+    split: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLayer:
+    """A layer with the tensors of a device, and the places of the devices that are drawn."""
+
+    head: str
+    tensors: tuple[PlacedTensor, ...]
+    sharding: Sharding
+    devices: tuple[tuple[int, ...], ...]
+
+    # `dp 0 tp 1` of each device
+    @property
+    def names(self) -> tuple[str, ...]:
+        axes = [axis for axis, _ in self.sharding.mesh]
+        return tuple(" ".join(f"{axis} {place}" for axis, place in zip(axes, at, strict=True)) for at in self.devices)
+
+    # where the first device stands
+    @property
+    def aside(self) -> float:
+        return _MARGIN + max(_measure(tensor.name) for tensor in self.tensors) + _PAD
+
+    @property
+    def step(self) -> float:
+        return max(_PART_WIDE, *(_measure(_DOWN + name) for name in self.names)) + _WAY
+
+    @property
+    def width(self) -> float:
+        return max(self.aside + len(self.devices) * self.step, _measure(self.head) * 1.05 + _MARGIN) + _MARGIN
+
+    @property
+    def height(self) -> float:
+        return _HEAD + len(self.tensors) * (_PART_HIGH + _WAY) + _PAD
+
+    def draw(self, parent: Element) -> None:
+        _add(parent, "rect", "panel", width=self.width, height=self.height, rx=8)
+        _write(parent, self.head, _MARGIN, 22, "head", "start")
+        for column, name in enumerate(self.names):
+            _write(parent, name, self.aside + column * self.step, 44, "shape", "start")
+        for row, tensor in enumerate(self.tensors):
+            y = _HEAD + row * (_PART_HIGH + _WAY)
+            _write(parent, tensor.name, _MARGIN, y + 14, "", "start")
+            for column, device in enumerate(self.devices):
+                self.draw_part(_move(parent, self.aside + column * self.step, y), tensor, device)
+
+    # The whole is a frame. Of the first index that is split, a device holds a part across, of the second one down.
+    def draw_part(self, parent: Element, tensor: PlacedTensor, device: tuple[int, ...]) -> None:
+        corner, size = [0.0, 0.0], [self.step - _WAY, float(_PART_HIGH)]
+        _add(parent, "rect", "panel", width=size[0], height=size[1])
+        here = dict(zip((axis for axis, _ in self.sharding.mesh), device, strict=True))
+        for place, axis in enumerate(tensor.split):
+            size[place % 2] /= self.sharding.size(axis)
+            corner[place % 2] += here[axis] * size[place % 2]
+        _add(parent, "rect", "seen", x=corner[0], y=corner[1], width=size[0], height=size[1])
+
+
+def draw_placement(written: Spec, functions: Mapping[str, Function], name: str, sharding: Sharding, width: int) -> Drawing:
+    """Returns an SVG of a model and its layers with what each device of a mesh holds of their weights and values.
+
+    `functions` are those of a device.
+    """
+    layers = {equation.span: layer for layer in written.layers for equation in equations(layer.body)}
+    shown = {_find_layer(function, layers).name: function for function in functions.values()}
+    devices = tuple(itertools.islice(itertools.product(*(range(size) for _, size in sharding.mesh)), _DEVICES))
+    panels = [
+        PlacedLayer(_FORMULAS.signature(layer), _list_placed(shown[layer.name], sharding), sharding, devices)
+        for layer in sorted(written.layers, key=lambda layer: layer.name != name)
+        if layer.name in shown
+    ]
+    places = _arrange(panels, width)
+    attributes = {"xmlns": "http://www.w3.org/2000/svg", "class": "einformer", "role": "img", "aria-label": "placement"}
+    root = Element("svg", attributes)
+    SubElement(root, "style").text = _STYLE
+    for panel, (x, y) in zip(panels, places, strict=True):
+        panel.draw(_move(root, x, y))
+    wide = max(x + panel.width for panel, (x, _) in zip(panels, places, strict=True))
+    low = max(y + panel.height for panel, (_, y) in zip(panels, places, strict=True))
+    root.attrib |= {"viewBox": f"-1 -1 {wide + 2:g} {low + 2:g}", "width": f"{wide + 2:g}", "height": f"{low + 2:g}"}
+    return Drawing(tostring(root, encoding="unicode") + "\n")
+
+
+# Weights, inputs and lines, each once.
+def _list_placed(function: Function, sharding: Sharding) -> tuple[PlacedTensor, ...]:
+    lines = (*function.inputs, *(line for line in list_lines(function) if line.equation))
+    tensors = [(weight.name, sharding.place_weight(itertools.chain(*weight.labels))) for weight in function.weights]
+    tensors += [(line.name, tuple(itertools.chain(*line.labels))) for line in lines]
+    return tuple(
+        dict.fromkeys(
+            PlacedTensor(
+                f"{name}{_DOWN}{''.join(map(find_whole, letters))}{_END}", tuple(filter(None, map(sharding.axis, letters)))
+            )
+            for name, letters in tensors
+        )
+    )

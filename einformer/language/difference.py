@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,6 +142,7 @@ class _Text:  # a specification in lines, and the letters of the first of two by
         self.time = next((layer.time.letter for layer in spec.layers if layer.time), "")
         self.axes = {letters[axis.letter]: self.line(axis) for axis in spec.axes}
         self.scalars = {scalar.name: scalar for scalar in spec.scalars}
+        self.layers = {layer.name: tuple(self.layer(layer)) for layer in spec.layers}
 
     def line(self, node: Axis | Scalar | Layer | Equation | Loop, indent: str = "", defines: str = "") -> TextLine:
         read = Renaming(self.letters, self.time).declaration(node).text
@@ -214,7 +216,7 @@ Pair = tuple[Layer | None, Layer | None]
 def _compare_layers(texts: tuple[_Text, _Text], x: Layer | None, y: Layer | None) -> LayerChanges:
     names = list(dict.fromkeys(layer.name for layer in (x, y) if layer))
     kind = next(layer.kind for layer in (x, y) if layer)
-    lines = (list(text.layer(layer)) if layer else [] for text, layer in zip(texts, (x, y), strict=True))
+    lines = (text.layers[layer.name] if layer else () for text, layer in zip(texts, (x, y), strict=True))
     return LayerChanges(f"{kind} {' → '.join(names)}", tuple(changes(*lines)))
 
 
@@ -237,7 +239,7 @@ def _pair_layers(texts: tuple[_Text, _Text]) -> list[Pair]:
 def _score_layers(texts: tuple[_Text, _Text], x: Layer, y: Layer) -> float:
     if x.kind != y.kind:
         return 0.0
-    words = [[word for line in text.layer(layer) for word in line.key] for text, layer in zip(texts, (x, y), strict=True)]
+    words = [[word for line in text.layers[layer.name] for word in line.key] for text, layer in zip(texts, (x, y), strict=True)]
     return (likeness(x.name, y.name) + likeness(*words)) / 2
 
 
@@ -258,7 +260,12 @@ class TextLine:
 
     @property
     def key(self) -> tuple[str, ...]:
-        return tuple(_TOKEN.findall(self.reading))
+        return _split_words(self.reading)
+
+
+@functools.lru_cache(maxsize=10_000)  # a line is compared with many
+def _split_words(line: str) -> tuple[str, ...]:
+    return tuple(_TOKEN.findall(line))
 
 
 @dataclass(frozen=True, slots=True)

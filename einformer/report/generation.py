@@ -60,7 +60,7 @@ class Generation:
     def table(self) -> Iterator[tuple[str, ...]]:
         for kind in self.kinds:
             position, needed = self._count_position(kind), kind.layers * engines.count_needed(kind, self.cache, self.states)
-            yield kind.path, f"{kind.layers:,}", _describe(kind), f"{position:,}" if position else "", f"{needed:,}"
+            yield kind.path, f"{kind.layers:,}", describe(kind), f"{position:,}" if position else "", f"{needed:,}"
 
     # Needed bytes, those that each engine allocates, and advice.
     def rows(self) -> Iterator[tuple[str, str]]:
@@ -97,7 +97,7 @@ class Generation:
 
     def _describe_kind(self, kind: KeptLayers) -> dict[str, Any]:
         needed = engines.count_needed(kind, self.cache, self.states)
-        record = {"path": kind.path, "layers": kind.layers, "keeps": _describe(kind)}
+        record = {"path": kind.path, "layers": kind.layers, "keeps": describe(kind)}
         return record | {"position": self._count_position(kind), "needed": needed}
 
     def _spell(self, size: int | str) -> str:
@@ -128,7 +128,7 @@ def count_generation(
         fit.count_weights(model, chosen, file),
         file or fit.name_stored(model) or chosen.name,
         model.num_parameters,
-        model._origin.family.partition(" ")[0],
+        find_model_type(model),
         kinds,
         numbers.length(numbers.time),
         stored,
@@ -138,7 +138,13 @@ def count_generation(
     )
 
 
-def _describe(kind: KeptLayers) -> str:
+def find_model_type(model: Model) -> str:
+    """Returns the `model_type` of a config, or an empty string."""
+    return model._origin.family.partition(" ")[0]
+
+
+def describe(kind: KeptLayers) -> str:
+    """Returns which positions a layer keeps: `a window of 4,096 positions`."""
     return ", ".join(dict.fromkeys(map(_describe_held, kind.held)))
 
 

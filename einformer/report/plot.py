@@ -1,9 +1,10 @@
-"""Draws counts as PNG or SVG: FLOPs, memory, the roofline."""
+"""Draws counts as PNG or SVG: FLOPs, memory, the cache, the roofline."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
 import textwrap
 from collections.abc import Callable, Iterator
@@ -130,6 +131,24 @@ def _draw_memory(axes: Axes, subject: PlottedModel) -> None:
     _set_title(axes, f"What a training step holds in memory, B = {subject.batch}", caption)
 
 
+def _draw_cache(axes: Axes, subject: PlottedModel) -> None:
+    lengths = series.lengths(subject.model)
+    needed, allocated = series.cache(subject.model, subject.batch, lengths, subject.precision)
+    needed = needed or {"nothing is kept": [0.0] * len(lengths)}
+    axes.stackplot(lengths, *needed.values(), labels=list(needed), colors=_COLOURS, edgecolor="white", linewidth=0.6)
+    alike: dict[tuple[float, ...], list[str]] = {}
+    for title, sizes in allocated.items():
+        alike.setdefault(tuple(sizes), []).append(title)
+    for colour, (line, titles) in zip(itertools.cycle(_COLOURS[-2::-1]), alike.items(), strict=False):
+        axes.plot(lengths, line, color=colour, linestyle="--", linewidth=1.5, label="\n".join(titles))
+    axes.set(xlim=(0, lengths[-1]), xlabel="positions of a row", ylabel="cache (GB, 10⁹ bytes)")
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9)
+    caption = f"areas: what the equations read again, as {subject.precision.dtype}; lines: what engines allocate"
+    _set_title(axes, f"The cache as a text grows, B = {subject.batch}", caption)
+
+
 # The legend stands beside the areas in their order.
 def _draw_stacked(axes: Axes, lengths: list[int], stack: series.Series) -> None:
     axes.stackplot(lengths, *stack.values(), labels=list(stack), colors=_COLOURS, edgecolor="white", linewidth=0.6)
@@ -201,6 +220,7 @@ _MARKERS = {"prefill": "o", "decode": "s"}
 KINDS: dict[str, Callable[[Axes, PlottedModel], None]] = {
     "flops": _draw_flops,
     "memory": _draw_memory,
+    "cache": _draw_cache,
     "roofline": _draw_roofline,
 }
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from einformer.errors import fail
-from einformer.interpreters.count import roofline
-from einformer.interpreters.count.conventions import Convention, Device, Precision
+from einformer.interpreters.count import engines, roofline, rules
+from einformer.interpreters.count.conventions import Convention, Device, Precision, choose_cache
 from einformer.interpreters.count.inventory import derive
 from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.rules import EquationCount, Memory, Recompute, count_flops, count_traffic, find_intensity
 from einformer.objects import Model, choose_rows
+from einformer.report.generation import describe, find_model_type
 
 SHORTEST, LONGEST = 16, 2**17  # positions, where a text says no bound
 _A_DOUBLING = 4  # points
@@ -75,6 +76,25 @@ def components(model: Model, batch: int, sequence_lengths: Iterable[int], precis
         part.name.replace("_", " "): [getattr(memory, part.name) / 1e9 for memory in memories] for part in fields(Memory)
     }
     return {name: sizes for name, sizes in bytes_by_component.items() if any(sizes)}
+
+
+# In GB: what each kind of layer needs, and what each engine allocates. Raises EinformerError E508.
+def cache(model: Model, batch: int, sequence_lengths: Iterable[int], precision: Precision) -> tuple[Series, Series]:
+    kept, time, stored = model.kept, model.spec.layer.time, choose_cache("", precision.dtype)
+    assert time is not None
+    needed, allocated = Series(), Series()
+    for k, length in enumerate(sequence_lengths):
+        kinds = engines.list_kinds(kept, Numbers(model.at(B=batch, S=length), time.letter))
+        for kind in kinds:
+            whole = kind.layers * engines.count_needed(kind, stored, rules.BYTES[precision.dtype])
+            row = needed.setdefault(f"{kind.path}: {describe(kind)}", [])
+            row += [0.0] * (k + 1 - len(row))
+            row[k] += whole / 1e9
+        for engine in engines.read_engines().values():
+            counted = engine.count_bytes(kinds, length, stored, find_model_type(model))
+            if not isinstance(counted, str):
+                allocated.setdefault(engine.title, []).append(sum(counted) / 1e9)
+    return needed, allocated
 
 
 # Larger stacks would flatten the picture.
