@@ -229,10 +229,16 @@ class Legend:
             raise fail("E604", f"the size of `{axis.letter}` is never positive", size.span, [self.describe(axis.letter)], fix)
 
     def length(self, letter: str) -> int:
-        axis = self.axis(letter)
-        if axis is None:
-            raise fail("E201", f"no axis `{axis_of(letter)}` is declared")
-        return self.whole(axis, axis.size)
+        name = axis_of(letter)
+        if name not in self._lengths:
+            if name not in self.axes:
+                raise fail("E201", f"no axis `{name}` is declared")
+            self._lengths[name] = self.whole(self.axes[name], self.axes[name].size)
+        return self._lengths[name]
+
+    @cached_property
+    def _lengths(self) -> dict[str, int]:
+        return {}  # filled as they are asked for, again and again
 
     def is_bound(self, letter: str) -> bool:
         try:
