@@ -1592,6 +1592,33 @@ MUTANTS = (
         "sharding.py::test_a_ring_sends_what_an_all_gather_does_and_backward_half_as_much_again",
     ),
     _mutant(
+        "the pieces of a zigzag have the numbers of one piece", "program/collectives.py",
+        "case op.Iota(letter) if letter in self.sharding.zigzag:", "case op.Iota(letter) if letter in ():",
+        "sharding.py::test_numbers_of_pieces_are_read_wherever_positions_are",
+    ),
+    _mutant(
+        "the pieces of a zigzag are gathered in the order of ranks", "interpreters/torch/parallel.py",
+        "for number in sorted(pieces)]", "for number in pieces]",
+        "sharding.py::test_numbers_of_pieces_are_read_wherever_positions_are",
+    ),
+    _mutant(
+        "a recurrence runs over pieces that do not follow one another", "program/collectives.py",
+        "case op.Recur(letter) if letter in self.sharding.zigzag:", "case op.Recur(letter) if letter in ():",
+        "sharding.py::test_what_has_no_pieces_is_refused",
+    ),
+    _mutant(
+        "neighbours of pieces are those of one piece", "program/windows.py",
+        "legend.axis(letter) and letter not in sharding.zigzag]", "legend.axis(letter)]",
+        "sharding.py::test_numbers_of_pieces_are_read_wherever_positions_are",
+    ),
+    _mutant(
+        "a ring computes with blocks that no query sees", "interpreters/torch/parallel.py",
+        """            if start - (first + size - 1) <= after and first - (start + size - 1) <= before:
+                rows,""", """            if True:
+                rows,""",
+        "plan.py::test_ranks_in_zigzag_compute_as_much_as_each_other",
+    ),
+    _mutant(
         "neighbours have as many positions as a window", "interpreters/count/exchanges.py",
         "self.sizes.smallest((self.sizes.value(e), others))", "self.sizes.value(e)",
         "sharding.py::test_the_bytes_of_neighbours_are_a_formula",

@@ -24,7 +24,7 @@ from einformer import EinformerError
 from tests.oracles.ranks import Whole, assert_near, list_gradients, read
 from tests.small import PLANS
 from tests.test_exchanged import AGREEMENT, Log
-from tests.test_sharding import MAPS, RINGS, SENT, bound
+from tests.test_sharding import MAPS, RINGS, SENT, ZIGZAGS, bound
 
 SECONDS = 120
 
@@ -56,10 +56,10 @@ def place_on(mesh: DeviceMesh) -> dict[str, int]:
     return {axis: mesh.get_local_rank(axis) for axis in mesh.mesh_dim_names}
 
 
-def agree_in_process(name: str, axes: Mapping[str, int], shard: str, plan: str, zero: int = 0) -> None:
+def agree_in_process(name: str, axes: Mapping[str, int], shard: str, plan: str, zero: int = 0, length: int = 4) -> None:
     mesh = init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
     model = bound(name)
-    whole = Whole(model, read(model, axes, shard), plan)
+    whole = Whole(model, read(model, axes, shard), plan, length=length)
     module: Any = model.build(plan=plan, dtype=torch.float64, mesh=mesh, shard=shard, zero=zero)
     output, _ = whole.run(module, place_on(mesh))
     if not zero:
@@ -82,8 +82,8 @@ def test_processes_compute_what_one_computes(count: int, tmp_path: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_keys_and_values_go_round_processes(count: int, tmp_path: Path) -> None:
-    sizes = [case for case in RINGS if math.prod(case[1].values()) == count]
-    in_processes(count, tmp_path, agree_all, [(*case, "fast") for case in sizes])
+    sizes = [case for case in [*RINGS, *ZIGZAGS] if math.prod(case[1].values()) == count]
+    in_processes(count, tmp_path, agree_all, [(*case, "fast", 0, 8) for case in sizes])
 
 
 SHARED = [

@@ -170,6 +170,23 @@ def test_a_device_computes_as_many_flops_as_are_counted(case: tuple[str, dict[st
     assert {*flops} == {counted} or (has_windows(model, mesh, shard) and max(flops) <= counted)
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_in_zigzag_compute_as_much_as_each_other(ranks: int) -> None:
+    """Under a causal mask. Of ranks in order the first one computes with one block of keys, the last one with all."""
+    model, length = bound("llama"), 16
+    half = length // (2 * ranks)  # the positions of a piece
+    square = model.size("L") * 2 * (2 * 2 * model.size("A") * model.size("D") // model.size("A")) * half**2  # two rows
+    for shard, squares in (
+        ("cp: s[ring zigzag]", [2 * ranks + 1] * ranks),
+        ("cp: s[ring]", [4 * (rank + 1) for rank in range(ranks)]),
+    ):
+        mesh = {"cp": ranks}
+        whole = Whole(model, read(model, mesh, shard), "fast", length=length)
+        sizes = Numbers.of_rank(model.spec.tree, model.spec.name, *model._at(model.inputs(2, length), mesh, shard))
+        counted = rules.sum_counts(rules.count_flops(model.spec.tree, model.spec.name, sizes, EXACT))  # with all keys
+        assert run_flops(whole, mesh) == [counted - (4 * ranks - count) * square for count in squares]
+
+
 # ---------------------------------------------------------------------------------------------------- which maps there are
 
 # What the best map of letters splits over one axis of two ranks: Megatron's, experts or their hidden axis by what they send.

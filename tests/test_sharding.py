@@ -108,6 +108,17 @@ RINGS = [  # keys and values go round the ranks of positions
     ("qwen3_next", {"cp": 4}, "cp: s[ring]"),  # states pass in order
     ("llama", {"dp": 2, "cp": 2}, "cp: s[ring]; dp: b"),
 ]
+ZIGZAGS = [  # each rank has a piece of positions from each end
+    ("llama", {"cp": 2}, "cp: s[zigzag]"),
+    ("gpt2", {"cp": 2}, "cp: s[zigzag]"),  # a table of positions
+    ("gemma3", {"cp": 4}, "cp: s[zigzag]"),
+    ("deepseek_v3", {"cp": 2}, "cp: s[zigzag]"),
+    ("mixtral", {"cp": 2, "tp": 2}, "cp: s[zigzag]; tp: g x v (s)"),
+    ("bloom", {"cp": 2}, "cp: s[ring zigzag]"),
+    ("mistral", {"cp": 4}, "cp: s[ring zigzag]"),
+    ("gpt_oss", {"cp": 4}, "cp: s[ring zigzag]"),
+    ("llama", {"cp": 2, "dp": 2}, "cp: s[ring zigzag]; dp: b"),
+]
 SENT = [  # rows and experts are split alike: each pair of both goes to the rank of its expert, and back
     ("mixtral", {"ep": 2}, "ep: b (x)"),
     ("mixtral", {"ep": 4}, "ep: b (x)"),
@@ -145,6 +156,64 @@ def test_keys_and_values_that_go_round_give_what_one_process_computes(case: tupl
     world = agree(bound(name), mesh, shard, "fast")
     assert_counted(bound(name), mesh, shard, "fast", world)
     assert ("all-gather", "cp") not in {(row.collective, row.mesh) for row in bound(name).exchanges(mesh, shard, B=2, S=4)}
+
+
+@pytest.mark.parametrize("case", ZIGZAGS, ids=lambda case: f"{case[0]} {case[1]} {case[2]}")
+@pytest.mark.parametrize("plan", PLANS)
+def test_ranks_with_pieces_from_both_ends_compute_what_one_process_computes(
+    case: tuple[str, dict[str, int], str], plan: str
+) -> None:
+    """Masks, angles, windows and tables read the numbers of their positions."""
+    name, mesh, shard = case
+    if plan == "fast" or "ring" not in shard:
+        world = agree(bound(name), mesh, shard, plan, length=8)
+        assert bool(world.handed) == ("ring" in shard)
+
+
+PLACES = """axes
+  b: B
+  s: S
+  d: D
+model Places(z_bsd) -> y_bsd causal in s:
+  weights W_d
+  c_bsd = cumsum_s z_bsd
+  e_bsd = where(s >= 2, z_{b(s - 2)d}, s)
+  f_bsd = sum_s' where(s' <= s, z_bs'd / (s - s' + 1), 0)
+  return (c_bsd + e_bsd) W_d + tanh(f_bsd) + s
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("plan", PLANS)
+def test_numbers_of_pieces_are_read_wherever_positions_are(plan: str, ranks: int) -> None:
+    """Sums of all before, positions two before, weights by distance, and numbers of positions."""
+    agree(einformer.parse(PLACES).bind(D=4), {"cp": ranks}, "cp: s[zigzag]", plan, length=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "shard", "message"),
+    [
+        ("qwen3_next", "cp: s[zigzag]", "E744 the steps along `s` follow one another"),
+        ("llama", "cp: f[zigzag]", "E741 `f` is an index of weights"),
+        ("llama", "cp: s[zigzag] f", "E741 `cp` splits `f` too"),
+    ],
+)
+def test_what_has_no_pieces_is_refused(name: str, shard: str, message: str) -> None:
+    with pytest.raises(EinformerError, match=message):
+        bound(name).source(mesh="cp=2", shard=shard)
+
+
+def test_positions_make_two_pieces_on_each_rank() -> None:
+    with pytest.raises(EinformerError, match="E742 `s` has 6 numbers, which 4 pieces of `cp` cannot share"):
+        bound("llama").exchanges("cp=2", "cp: s[zigzag]", B=2, S=6)
+
+    def run(rank: Mesh) -> None:
+        model = bound("llama")
+        module = build_rank(model, read(model, {"cp": 2}, "cp: s[zigzag]"), "fast", rank)
+        with pytest.raises(EinformerError, match="E742 `s` has 3 numbers, which 2 parts cannot share"):
+            module(torch.zeros(2, 3, dtype=torch.int64))
+
+    run_on_ranks({"cp": 2}, run)
 
 
 ROUND = """axes
@@ -192,8 +261,8 @@ def test_a_ring_takes_any_mask_and_gives_it_its_gradient(name: str, ranks: int) 
 @pytest.mark.parametrize(
     ("name", "shard", "plan", "message"),
     [
-        ("llama", "cp: s[rign]", "fast", "`s[rign]` does not say how `s` is exchanged"),
-        ("llama", "cp: s[]", "fast", "`s[]` does not say how `s` is exchanged"),
+        ("llama", "cp: s[rign]", "fast", "`s[rign]` does not say how `s` is split"),
+        ("llama", "cp: s[]", "fast", "`s[]` does not say how `s` is split"),
         ("llama", "cp: (s)[ring]", "fast", "`cp: (s)[ring]` does not say which indices are split"),
         ("llama", "cp: f[ring]", "fast", "no attention reads keys and values that go round the ranks of `f`"),
         ("llama", "cp: s[ring]", "notation", "no attention reads keys and values that go round the ranks of `s`"),
@@ -783,7 +852,7 @@ def test_positions_that_ranks_cannot_share_are_refused() -> None:
 
     def run(rank: Mesh) -> None:
         module = build_rank(model, read(model, {"tp": 3}, "tp: f (s)"), "fast", rank)
-        with pytest.raises(EinformerError, match="E742 `s` has 4 numbers, which 3 ranks cannot share"):
+        with pytest.raises(EinformerError, match="E742 `s` has 4 numbers, which 3 parts cannot share"):
             module(torch.zeros(1, 4, 4, dtype=torch.float64))
 
     run_on_ranks({"tp": 3}, run)

@@ -44,6 +44,14 @@ class Rank(op.Rewritten):
 
 
 @dataclass(frozen=True, slots=True)
+class Placed(op.Rewritten):
+    """The numbers of a split index that this rank has, in its order."""
+
+    letter: str
+    mesh: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shifted(op.Rewritten):
     """Numbers of a slot, less the first that this rank has of an axis whose letters these are."""
 
@@ -520,6 +528,11 @@ class ForRank(Rewriting):
         match old.operation:
             case op.Constant(str() as name):
                 return self.size(old, name)
+            case op.Iota(letter) if letter in self.sharding.zigzag:
+                return Value(Placed(letter, self.sharding.axis(letter)), old.axes, old.kind, old.span)
+            case op.Recur(letter) if letter in self.sharding.zigzag:
+                message = f"the steps along `{letter}` follow one another, and ranks have them in zigzag"
+                raise fail("E744", message, old.span, fix=f"`{letter}` without a zigzag")
             case op.Iota(letter) | op.Turn(letter) if mesh := self.sharding.axis(letter):
                 return map_values("+", [self.offset(mesh, (letter,), old.span), old], old.span)
             case op.Iota(letter) if window := self.find_window(letter):
@@ -819,7 +832,7 @@ class ForRank(Rewriting):
                 argument, labels[place] = self.gather_near(argument, label[0], near), (near,)
                 first = Value(Near((near, dict(self.sharding.windows)[near])), (), "integer", new.span)
                 numbers[place] = self.subtract(new, first)
-            elif mesh and (number.plain or e.slots[place].timed or mesh in self.over(new)):
+            elif mesh and (number.plain or e.slots[place].timed or mesh in self.over(new) or label[0] in self.sharding.zigzag):
                 argument, whole = self.gather_whole(argument, label[0])
                 labels[place] = (whole, *label[1:])
             elif mesh:

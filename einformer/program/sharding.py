@@ -22,7 +22,7 @@ from einformer.program.rewrite import walk_values
 _AXIS = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)\s*")
 _ENTRY = re.compile(r"\s*([A-Za-z_]\w*)\s*:\s*((?:[^\W\d_]'*\s*(?:\[[^\]]*\]\s*)?|\(\s*[^\W\d_]'*\s*\)\s*)*)")
 _INDEX = re.compile(r"(\(\s*)?([^\W\d_]'*)(?:\s*\[([^\]]*)\])?")
-_WAYS = ("ring",)  # to exchange the numbers of an index
+_WAYS = ("ring", "zigzag")  # to exchange the numbers of an index, and to share them
 _OWN = "'" * 9  # after a letter in brackets: that index where it is split; no text has so many primes
 
 
@@ -51,6 +51,7 @@ class Sharding:
     in_weights: tuple[tuple[str, str], ...] = ()  # indices that are split in weights alone, since the batch is split else
     windows: tuple[tuple[str, Window], ...] = ()  # indices that run over numbers near those of a split one
     round: frozenset[str] = frozenset()  # indices whose numbers go round the ranks for attention
+    zigzag: frozenset[str] = frozenset()  # indices of which a rank has two pieces, as far from both ends
     of_stage: bool = False  # of a pipeline
 
     # An index that yields has a share where it is split.
@@ -87,9 +88,13 @@ class Sharding:
     def times(self, letter: str) -> int:
         return math.prod(dict(self.mesh)[axis] for axis in self.split(letter))
 
-    # Ranks share the numbers that one rank is given of an index that yields.
+    def count_parts(self, letter: str, axis: str) -> int:
+        return dict(self.mesh)[axis] * (2 if letter in self.zigzag else 1)
+
+    # Ranks share the numbers that one rank is given of an index that yields; those of a zigzag are two pieces.
     def find_shares(self) -> dict[str, int]:
-        return {letter: dict(self.mesh)[axis] for letter, axis in self.yielding}
+        yielding = {letter: dict(self.mesh)[axis] for letter, axis in self.yielding}
+        return yielding | {letter: math.lcm(2, yielding.get(letter, 1)) for letter in self.zigzag}
 
     # `F`, `D // 4`, `4 * F`; `size` is the text for its axis, or for another.
     def sized(self, letter: str, size: str, named: str = "") -> str:
@@ -179,8 +184,19 @@ def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, tim
             raise fail("E741", message, span, [legend.describe(letter)], f"`{letter}` once")
     split, yielded = ([(letter, axis) for letter, (axis, _) in some.items()] for some in (places, yielding))
     between, in_weights = ([place for place in yielded if (place[1] in rows) == held] for held in (False, True))
-    ring = frozenset(letter for letter, own_ways in ways.items() if "ring" in own_ways)
-    return Sharding(axes, tuple(split), frozenset(rows), tuple(between), tuple(in_weights), round=ring)
+    ring, zigzag = (frozenset(letter for letter in ways if way in ways[letter]) for way in _WAYS)
+    for letter in zigzag:
+        _refuse_zigzag(letter, places, legend)
+    return Sharding(axes, tuple(split), frozenset(rows), tuple(between), tuple(in_weights), round=ring, zigzag=zigzag)
+
+
+# What ranks have of weights, or of other indices of the same axis, is one piece.
+def _refuse_zigzag(letter: str, places: Mapping[str, tuple[str, Span]], legend: Legend) -> None:
+    axis, span = places[letter]
+    others = [other for other, (over, _) in places.items() if over == axis and other != letter]
+    if legend.is_bound(letter) or others:
+        message = f"`{axis}` splits `{others[0]}` too" if others else f"`{letter}` is an index of weights"
+        raise fail("E741", message, span, [legend.describe(letter)], f"`{letter}` without a zigzag")
 
 
 # Yields each index with its axis of the mesh, its place, whether it stands in brackets, and the ways in which it is split.
@@ -200,7 +216,7 @@ def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Sp
             for way in ways if index[3] is None or ways else [""]:
                 if way not in _WAYS:
                     fix = " or ".join(f"`{index[2]}[{known}]`" for known in _WAYS)
-                    raise fail("E741", f"`{index[0].strip()}` does not say how `{index[2]}` is exchanged", place, fix=fix)
+                    raise fail("E741", f"`{index[0].strip()}` does not say how `{index[2]}` is split", place, fix=fix)
             yield index[2], entry[1], place, bool(index[1]), ways
 
 
@@ -221,11 +237,11 @@ def _refuse_letter(letter: str, span: Span, legend: Legend) -> None:
         raise fail("E741", f"no index `{letter}` is declared", span, fix=", ".join(f"`{axis}`" for axis in legend.axes))
 
 
-def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Legend) -> None:
+def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Legend, what: str = "ranks") -> None:
     if legend.is_bound(letter) and legend.length(letter) % times:
         size = legend.length(letter)
         divisors = [n for n in range(2, size + 1) if not size % n][:6]
-        message = f"`{letter}` has {size} numbers, which {times} ranks of `{axis}` cannot share"
+        message = f"`{letter}` has {size} numbers, which {times} {what} of `{axis}` cannot share"
         fix = f"another index, or an axis of {', '.join(map(str, divisors))} ranks" if divisors else "another index"
         raise fail("E742", message, span, [legend.describe(letter)], fix)
 
@@ -233,7 +249,8 @@ def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Le
 def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
     """Raises EinformerError E742 for an index, of an input too, whose numbers the ranks of an axis cannot share equally."""
     for letter, axis in (*sharding.places, *sharding.yielding, *sharding.in_weights):
-        _refuse_remainder(letter, axis, dict(sharding.mesh)[axis], NOWHERE, legend)
+        what = "pieces" if letter in sharding.zigzag else "ranks"
+        _refuse_remainder(letter, axis, sharding.count_parts(letter, axis), NOWHERE, legend, what)
 
 
 def refuse_unused(sharding: Sharding, functions: Mapping[str, Function]) -> None:

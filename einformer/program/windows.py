@@ -42,7 +42,7 @@ def find_windows(functions: Mapping[str, Function], spec: Spec, name: str, shard
     """The windows of the functions of the model `name`."""
     values = [value for function in functions.values() for value in walk_values(function)]
     letters = {letter for value in values for letter in value.axes}
-    split = [(letter, mesh) for letter, mesh in sharding.places if legend.axis(letter)]
+    split = [(letter, mesh) for letter, mesh in sharding.places if legend.axis(letter) and letter not in sharding.zigzag]
     others = {letter: [*_list_others(letter, letters, sharding)] for letter, _ in split}
     if not any(others[letter] or any(True for value in values for _ in _list_shifted(value, letter)) for letter, _ in split):
         return Windows({}, {})

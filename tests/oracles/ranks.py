@@ -7,7 +7,7 @@ import math
 import queue
 import sys
 import threading
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,7 +51,8 @@ class World:
     handed: list[tuple[tuple[int, int], int]] = field(default_factory=list)  # from rank to rank: bytes
 
     def __post_init__(self) -> None:
-        self.mail = defaultdict[tuple[int, int], queue.Queue[Tensor]](queue.Queue)
+        ranks = range(math.prod(self.mesh.values()))  # all at once: two threads would make two of one
+        self.mail = {pair: queue.Queue[Tensor]() for pair in itertools.product(ranks, repeat=2)}
         self.barrier = threading.Barrier(math.prod(self.mesh.values()), timeout=SECONDS)
 
     def places(self) -> list[dict[str, int]]:
@@ -237,7 +238,12 @@ class Whole:
     def part(self, x: Tensor, place: Mapping[str, int], dims: Mapping[int, str]) -> Tensor:
         """The part of a rank."""
         for dim, axis in dims.items():
-            x = x.chunk(dict(self.sharding.mesh)[axis], dim)[place[axis]]
+            ranks, here = dict(self.sharding.mesh)[axis], place[axis]
+            if axis in map(self.sharding.axis, self.sharding.zigzag):  # a piece from each end
+                pieces = x.chunk(2 * ranks, dim)
+                x = torch.cat([pieces[here], pieces[-1 - here]], dim)
+            else:
+                x = x.chunk(ranks, dim)[here]
         return x.contiguous()
 
     def part_of(self, x: Tensor, left: Any, place: Mapping[str, int]) -> Tensor:

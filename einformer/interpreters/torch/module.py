@@ -319,7 +319,7 @@ def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], 
 def check_shares(shares: Mapping[str, int], sizes: Mapping[str, int]) -> None:
     for letter, ranks in shares.items():
         if sizes.get(letter, 0) % ranks:
-            message = f"`{letter}` has {sizes[letter]} numbers, which {ranks} ranks cannot share"
+            message = f"`{letter}` has {sizes[letter]} numbers, which {ranks} parts cannot share"
             raise refuse("E742", message, fix=f"a multiple of {ranks}")
 
 

@@ -21,6 +21,7 @@ from einformer.program.collectives import (
     Near,
     Neighbours,
     Own,
+    Placed,
     Rank,
     ReduceScatter,
     Ring,
@@ -30,7 +31,7 @@ from einformer.program.collectives import (
 )
 from einformer.program.kernels import PAIR, Routed
 from einformer.program.operations import Recur, Value
-from einformer.program.sharding import own
+from einformer.program.sharding import Sharding, own
 
 HELPERS = {
     "MESH": """MESH: DeviceMesh  # the ranks; its axes are named. Set it before the model computes.
@@ -394,6 +395,67 @@ def largest(x: Tensor, dims: tuple[int, ...], axis: str) -> Tensor:
 ''',
 }
 
+# Of an axis of the mesh whose ranks have two pieces of positions, and of any other.
+IN_PIECES = {
+    "pieces_of": '''def pieces_of(rank: int, axis: str) -> tuple[int, ...]:
+    """The pieces that a rank has of what is split over an axis of the mesh: of positions one from each end."""
+    return (rank, 2 * dist.get_world_size(MESH.get_group(axis)) - 1 - rank) if axis in [AXES] else (rank,)
+''',
+    "parts_of": '''def parts_of(x: Tensor, dim: int, axis: str) -> list[Tensor]:
+    """The part of each rank of a tensor that is split along a dim: its pieces."""
+    ranks = range(dist.get_world_size(MESH.get_group(axis)))
+    pieces = x.chunk(len(ranks) * len(pieces_of(0, axis)), dim)
+    return [torch.cat([pieces[number] for number in pieces_of(rank, axis)], dim) for rank in ranks]
+''',
+    "places_of": '''def places_of(size: int, axis: str, device: torch.device) -> Tensor:
+    """The numbers of a split index that this rank has, in its order."""
+    pieces = pieces_of(MESH.get_local_rank(axis), axis)
+    own = torch.arange(size // len(pieces), device=device)
+    return torch.cat([number * len(own) + own for number in pieces])
+''',
+    "gathered": '''def gathered(x: Tensor, dim: int, axis: str) -> Tensor:
+    """The pieces of all ranks of an axis of the mesh, in their order along a dim."""
+    group, x = MESH.get_group(axis), x.contiguous()
+    parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, x, group=group)
+    owned = [pieces_of(rank, axis) for rank in range(len(parts))]
+    pieces = {number: piece for part, own in zip(parts, owned) for number, piece in zip(own, part.chunk(len(own), dim))}
+    return torch.cat([pieces[number] for number in sorted(pieces)], dim)
+''',
+    "scattered": '''def scattered(x: Tensor, dim: int, axis: str) -> Tensor:
+    """This rank's part, along a dim, of the sum over the ranks of an axis of the mesh."""
+    parts = parts_of(x, dim, axis)
+    own = torch.empty_like(parts[0], memory_format=torch.contiguous_format)
+    reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # torch before 2.13
+    reduce_scatter(own, torch.cat(parts), group=MESH.get_group(axis))
+    return own
+''',
+    "part": '''def part(x: Tensor, dim: int, axis: str) -> Tensor:
+    """This rank's part of a tensor that is split along a dim."""
+    return parts_of(x, dim, axis)[MESH.get_local_rank(axis)]
+''',
+    "squares": '''def squares(size: int, owner: int, before: float, after: float, axis: str):
+    """Where this rank's queries meet keys of an owner that are near: queries, keys of the owner, and these among all keys."""
+    queries, keys = pieces_of(MESH.get_local_rank(axis), axis), pieces_of(owner, axis)
+    size = size // len(keys)
+    for row, query in enumerate(queries):
+        for column, key in enumerate(keys):
+            first, start = query * size, key * size
+            if start - (first + size - 1) <= after and first - (start + size - 1) <= before:
+                rows, columns = (slice(place * size, (place + 1) * size) for place in (row, column))
+                yield rows, columns, slice(start, start + size)
+''',
+}
+
+
+# A file of a map with a zigzag needs the pieces always.
+def write_helpers(sharding: Sharding | None) -> dict[str, str]:
+    if sharding is None or not sharding.zigzag:
+        return HELPERS
+    axes = ", ".join(f'"{sharding.axis(letter)}"' for letter in sorted(sharding.zigzag))
+    return HELPERS | {name: text.replace("AXES", axes) for name, text in IN_PIECES.items()}
+
+
 _CALLED = {
     AllReduce: ("total",),
     Vary: ("total",),
@@ -425,6 +487,10 @@ def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment
         case Rank(mesh):
             helpers |= {"MESH": None, "rank_of": None}
             return Fragment(f'rank_of("{mesh}")', (), "integer")
+        case Placed(letter, mesh):
+            helpers |= {"MESH": None, "places_of": None}
+            emitter.context.needs["device"] = None
+            return Fragment(f'places_of({emitter.context.size(letter)}, "{mesh}", device)', (letter,), "integer")
         case Near((letter, _)):
             helpers |= dict.fromkeys(["MESH", "near", *["numbers_near"] * bool(value.axes)])
             if not value.axes:

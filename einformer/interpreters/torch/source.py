@@ -20,7 +20,7 @@ from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.fast import HELPERS as KERNEL_HELPERS
 from einformer.interpreters.torch.fragments import INDENT, Context, escape_prose, uses
-from einformer.interpreters.torch.parallel import HELPERS as RANK_HELPERS
+from einformer.interpreters.torch.parallel import write_helpers
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.writing import WIDTH, find_unused, fold, romanise, spell_indices, to_ascii
 from einformer.language.binding import refuse_unbound
@@ -279,9 +279,10 @@ class EmittedFile:
         spell = str if names is None else functools.partial(to_ascii, names=names)
         classes = [(cls, [spell(line) for line in part]) for cls, part in classes]
         bodies = ["\n".join(short for line in part for short in fold(line)) for _, part in classes]
-        texts = HELPERS | KERNEL_HELPERS | RANK_HELPERS
+        texts = HELPERS | KERNEL_HELPERS | write_helpers(self.plan.sharding)
+        pieces = dict.fromkeys(["pieces_of", "parts_of"] if "pieces_of" in texts else [])
         called = {name: None for name in HELPERS if any(f" {name}(" in texts[other] for other in self.helpers if other != name)}
-        helpers = [texts[name].rstrip() for name in called | self.helpers]
+        helpers = [texts[name].rstrip() for name in called | pieces | self.helpers]
         code = spell(("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies]))
         fields = map(spell, (*self.sizes(classes[0][0].make_context(Context, "self.")), *self.scalars()))
         code = "\n".join([*self.config([*fields], code), code])
