@@ -103,15 +103,15 @@ CLAIMS = """# Claims
 
 <!-- Made of einformer/notes/claims by docs/generate.py. -->
 
-What documents, papers, model cards and public threads print, and what follows from the equations. Every verdict is computed
-when this page is made: the formula is derived from the text of a model, or the number from its config, and compared with the
-printed one.
+This page compares formulas and numbers that documents, papers, model cards and public threads print with those that follow
+from the equations. Every verdict is computed when the site is built: the formula is derived from the text of a model, or the
+number from its config, and compared with the printed one.
 
 {summary}.
 
 A formula *holds* if it is the derived one, *holds to leading order* if it claims no more than that in some letters and is
-right about it, *does not hold*, or *contradicts itself* if no model can have the sizes it gives. What nothing here derives
-yet is listed as *not derived*. Formulas are printed in the letters of their source and derived in ours: `A` heads, `B`
+right about it, *does not hold*, or *contradicts itself* if no model can have the sizes it gives. A formula that einformer
+cannot derive yet is *not derived*. Formulas are printed in the letters of their source and derived in ours: `A` heads, `B`
 sequences, `D` hidden, `E` the expansion of the MLP, `F` its hidden size, `G` heads of keys, `H` the size of a head, `K` the
 longest sequence, `L` layers, `S` positions, `T` and `R` tensor and data parallel ranks, `V` vocabulary, `X` experts, `p` bytes
 of a number, `N` parameters (in S000, S002 and S003 tokens).
@@ -146,15 +146,15 @@ ERRATA = """# Errata
 
 <!-- Made of einformer/notes/errata by docs/generate.py. -->
 
-What six documents print, what they should, and how that shows. Every finding is computed when this page is made: both forms
-go through the same check, which the printed one must fail and the corrected one pass.
+This page lists errors in six documents: the printed form, the corrected form, and a check that tells them apart. Both forms
+go through the same check when the site is built. The printed one must fail it, and the corrected one must pass.
 
 {summary}.
 
 Equations are computed in float64 for random numbers, or for those that the document prints: they are *equal*, or *off by* the
-largest difference of their sides. Lines that mean nothing are refused with a code of [Errors](errors.md). What a formula
-should be is derived as on the page of [Claims](claims.md), in the letters of that page. Code is run. Where nothing can be
-computed, it is said why.
+largest difference of their sides. Lines without a meaning are refused with a code of [Errors](errors.md). Correct formulas
+are derived as on the page of [Claims](claims.md), in its letters. Code is run. Where nothing can be computed, the row gives
+the reason.
 """
 WORKED = """## The worked example
 
@@ -199,9 +199,9 @@ SOURCES = """# Sources
 
 <!-- Made of einformer/notes/sources.toml and the shipped texts by docs/generate.py. -->
 
-What stands beside an equation or a scalar of a shipped text after `@` names what it follows: a document of this page by its
-key, and a place in it, `@ rope 3.4.2 eq 34`; several with `;` between them. The note of a layer is that of all its equations
-which have none of their own. All equations stand under one, {count} with the scalars that are formulas of documents. Tests hold
+The note after `@`, beside an equation or a scalar of a shipped text, names its source: a document of this page by its key, and
+a place in it, `@ rope 3.4.2 eq 34`. Several sources have `;` between them. The note of a layer holds for its equations that
+have no note of their own. All equations stand under one, {count} with the scalars that are formulas of documents. Tests hold
 that every place is there, and that equations which are the same but for the names of axes name the same one; the exceptions
 stand in a test.
 
@@ -239,10 +239,10 @@ EQUATIONS = """# Equations
 
 <!-- Made of einformer/notes/references by docs/generate.py. -->
 
-Every equation and formula of the [documents](notes.md#equations), and what there is of it here: the *line* of a text that
-says it, after the arrow the place of that line in the PyTorch that `einformer source` prints, the test that compares the two,
-or a test that shows the equation by itself (`rope::angles…` is `test_angles…` of `tests/test_rope.py`). What is *computed*
-has both sides computed, for random numbers, when this page is made. The verdict on a formula is that of
+This page lists every equation and formula of the [documents](notes.md#equations) with its counterpart here: the *line* of a
+text that states it, after the arrow the place of that line in the PyTorch that `einformer source` prints, the test that
+compares the two, or a test that shows the equation by itself (`rope::angles…` is `test_angles…` of `tests/test_rope.py`).
+What is *computed* has both sides computed, for random numbers, when this page is made. The verdict on a formula is that of
 [Claims](claims.md); numbers of [Errata](errata.md) stand beside what is wrong in print.
 
 {summary}
@@ -281,8 +281,8 @@ MATRICES = """# Matrices
 
 <!-- Made of einformer/notes/texts and einformer/architectures by docs/generate.py. -->
 
-The texts of three documents that write matrices, as `einformer latex s000 --letters s000` prints them, and two models. What
-becomes of an index is said on the page of [Notes](notes.md#matrices).
+The texts of three documents that write matrices, as `einformer latex s000 --letters s000` prints them, and two models.
+[Notes](notes.md#matrices) says how indices become matrices.
 """
 SHOWN = (
     ("s000", "s000", "S000"),
