@@ -12,6 +12,7 @@ import einformer
 from einformer import EinformerError
 from einformer.cli import main
 from einformer.language.stages import make_stage
+from tests.few import few
 from tests.oracles.ranks import assert_near
 from tests.small import PLANS
 from tests.test_sharding import MODELS, bound
@@ -34,7 +35,7 @@ def build_stages(name: str, count: int, plan: str) -> tuple[Any, list[Any]]:
     return whole, modules
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", few(PLANS, {"fast"}))
 @pytest.mark.parametrize("name", [name for name, sizes in MODELS.items() if "L" in sizes])
 def test_stages_one_after_the_other_compute_the_whole_model(name: str, plan: str) -> None:
     whole, stages = build_stages(name, 2, plan)
