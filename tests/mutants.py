@@ -545,7 +545,8 @@ MUTANTS = (
     ),
     _mutant(
         "the scale is forgotten", "interpreters/torch/fast.py",
-        'options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []', 'options += []',
+        'dropout(kernel)]\n        options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []',
+        'dropout(kernel)]',
         "lowering.py::test_attention_however_it_is_written[another scale]",
     ),
     _mutant(
@@ -1573,7 +1574,7 @@ MUTANTS = (
     ),
     _mutant(
         "a ring leaves out the block of its own queries", "interpreters/torch/parallel.py",
-        "start - (first + size - 1) <= after", "start - first < after",
+        "owner * size\n    if start - (first + size - 1) <= after", "owner * size\n    if start - first < after",
         "sharding.py::test_a_ring_takes_any_mask_and_gives_it_its_gradient",
     ),
     _mutant(
