@@ -1243,6 +1243,101 @@ MUTANTS = (
         "lint.py::test_what_people_mean_is_no_finding[a letter that is fixed]",
     ),
     _mutant(
+        "a nested sum is over anything", "notes/judge.py",
+        "if not nested or axis_of(i.letter) in lost]", "if not nested]",
+        "lint.py::test_a_slip_is_found_where_it_is[a group without the index that it has elsewhere]",
+    ),
+    _mutant(
+        "a nested sum is judged as one alone", "notes/judge.py",
+        "if not nested or axis_of(i.letter) in lost]", "]",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[groups that count by their members]",
+    ),
+    _mutant(
+        "a function has its label as an index", "notes/letters.py",
+        "if all(names) for name in names}", "if not names for name in names}",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a function with a label]",
+    ),
+    _mutant(
+        "a label of two equations is an index", "notes/letters.py",
+        "if len(texts) > 1 and key not in others}", "if len(texts) > 9}",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a name with a label]",
+    ),
+    _mutant(
+        "a trace is a tensor that lost its indices", "notes/judge.py",
+        "if few == 0 and self.may_be_trace(tensor, x, line):", "if False:",
+        "lint.py::test_what_people_mean_is_no_finding[a trace by the name of its matrix]",
+    ),
+    _mutant(
+        "a matrix of its own is a trace", "notes/judge.py",
+        "are_apart(*letters) and not bare", "are_apart(*letters)",
+        "lint.py::test_a_slip_is_found_where_it_is[a matrix without its indices]",
+    ),
+    _mutant(
+        "a trace on the left is a diagonal", "notes/judge.py",
+        "left = _drop_doubled(left, find_free(line.right))", "left = _drop_doubled(left, frozenset(slot_letters(left)))",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a trace on the left]",
+    ),
+    _mutant(
+        "each term of a statement about elements is unsummed", "notes/judge.py",
+        "and any(\n            set(letters.values())", "and all(\n            set(letters.values())",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a point from some elements]",
+    ),
+    _mutant(
+        "a term may lack an index beside indices above", "notes/judge.py",
+        "elif known.covariant and alone and", "elif False and",
+        "lint.py::test_a_slip_is_found_where_it_is[a term that lacks an index, beside indices above]",
+    ),
+    _mutant(
+        "differences lack indices beside indices above", "notes/judge.py",
+        "elif known.covariant and alone and", "elif known.covariant and",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a difference in a text with indices above]",
+    ),
+    _mutant(
+        "an index may stand three times beside indices above", "notes/judge.py",
+        "if times == 3 and letter in raised", "if times == 9 and letter in raised",
+        "lint.py::test_a_slip_is_found_where_it_is[three times, once above]",
+    ),
+    _mutant(
+        "elements are meant beside indices above", "notes/judge.py",
+        "_is_statement(left, right) and not covariant and", "_is_statement(left, right) and",
+        "lint.py::test_a_slip_is_found_where_it_is[an element beside indices above]",
+    ),
+    _mutant(
+        "a letter counted by one equation is fixed in all", "notes/judge.py",
+        "known.fixed | find_counted(line.written.formula.latex.text)", "known.fixed | frozenset('j')",
+        "lint.py::test_a_slip_is_found_where_it_is[a letter that another equation holds for]",
+    ),
+    _mutant(
+        "the derivative of a function may have any index", "notes/judge.py",
+        "(needs,) if of_scalar else (needs,", "(needs,) if False else (needs,",
+        "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[the derivative of a function]",
+    ),
+    _mutant(
+        "a bound is a factor", "notes/judge.py",
+        "e = _drop_bounds(e)", "e = e",
+        "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[a bound that depends on an index]",
+    ),
+    _mutant(
+        "a label above on the left makes an equality", "notes/judge.py",
+        "and isinstance(left.exponent, Name):", "and False:",
+        "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[a label above on the left]",
+    ),
+    _mutant(
+        "a sum over another letter is said of elements", "notes/judge.py",
+        "any(i.letter in find_free(left) for i in right.indices)", "right.indices",
+        "lint.py::test_a_slip_is_found_where_it_is[a sum over another letter]",
+    ),
+    _mutant(
+        "a sum ends at a slash", "notes/reading.py",
+        'divided = taking and self.accept("/")', 'divided = taking and self.accept("?")',
+        "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[a sum over a slash]",
+    ),
+    _mutant(
+        "a contraction keeps both its slots", "notes/documents/scripts.py",
+        "if times > 1):", "if times > 9):",
+        "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[a contraction beside an empty group]",
+    ),
+    _mutant(
         "a slip in slots hides the sums of its line", "notes/judge.py",
         "if findings and all(finding.code in _OF_SLOTS for finding in findings):", "if False:",
         "lint.py::test_the_errors_of_a_published_note_are_found_and_nothing_else",

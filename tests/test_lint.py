@@ -87,6 +87,18 @@ WRONG = {
     ),
     "no index of a loop on the right": ("For each $l$: $h_{bl} = x_{bd} w_d$", "E302", "h_{bl}"),
     "a matrix without its indices": ("$M_{jk} = a_j b_k$ and $y_{jk} = c_{ji} r_{ik} + \\alpha M$", "E304", "M"),
+    "a term that lacks an index, beside indices above": (
+        "$u^i u_i = 1$, $t_{ij} = p u_i + p g_{ij}$", "E302", "p u_i"
+    ),
+    "three times, once above": ("$0 = \\nabla^i (p u_i u_i)$", "E305", "u_i"),
+    "an element beside indices above": ("$u^i u_i = u^j u_j$, $q = -p_i u^j$", "E301 E301", "i j"),
+    "a letter that another equation holds for": (
+        "$\\sum_i u_{ij} = 0, \\quad j = 1, \\dots, n$; $g_i = 2 u_{ij}$", "E301", "j"
+    ),
+    "a group without the index that it has elsewhere": (
+        "$q = \\sum_i \\sum_j (y_i - m)^2$, $y_{ij} = m + e_{ij}$", "E306", "j"
+    ),
+    "a sum over another letter": ("$v_k u_k = \\sum_j v_k u_k$", "E306", "j"),
     "a term with another index twice": (
         "$t_{ijk} = a_i \\delta_{jk} + a_j \\delta_{jk}$", "E302", "a_j \\delta_{jk}"
     ),
@@ -188,6 +200,7 @@ RIGHT = {
     "some elements": "$w = n_j + 1$, $a = 3 b_i$, $g_t = h_i$, $x_{nk} = c x_{nj}$, $\\max_j z_j = z_i$, $\\sum_j a_{ij} = 1$",
     "a function of the author on the left": "$f(x_t z) = \\exp(-r t) (c_t - d_t)$",
     "a step": "$\\pi_t = f_{t+j} g_t$, $q = e^{f_{y_i}} / \\sum_j e^{f_j}$",
+    "a trace by the name of its matrix": "$u_{ij} = g_{ij} - \\frac{1}{2} \\delta_{ij} g$, $g_{ij} = p_i p_j$",
     "an element-wise product": "$a_i = b_i \\odot c_i$, $d_{ij} = a_i e_{ij}$",
 }
 

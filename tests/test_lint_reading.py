@@ -76,7 +76,31 @@ READ = {
         r"$\nabla_j A_i = \partial_j A_i - \Gamma_{kij} A_k$, $\partial^j A_i = F_{ij}$, $\partial_i \phi = f_i$",
         "\\phi = f_i",
         "\\phi = f_k",
-        "E301",
+        "E302",
+    ),
+    "an integral": (r"$F_i = \int_0^1 w_{ij} x_j + b_i \, dt$", "x_j", "x_k", "E301"),
+    "an integral whose measure stands first": (r"$y_i = \int d^3 s \, K_{ij} f_j$", "f_j", "f_k", "E301"),
+    "a slot that is summed": (r"$\bar{y}_{i \bullet} = \frac{1}{n} \sum_j y_{ij}$", "y_{ij}", "y_{ik}", "E306"),
+    "symmetrised indices": (r"$A_{ij} = \nabla_{(i} v_{j)}$", "v_{j)}", "v_{k)}", "E302"),
+    "vectors below": (
+        r"$w_{ij}(\mathbf{k}) = \sum_n f_{n \mathbf{k}} \, e_{{\bf k}, nij}(\mathbf{k})$", "nij}", "nil}", "E302"
+    ),
+    "accents on accents": (r"$\bar{\bar{y}}_i = \ddot{\bar{w}}_{ij} x_j$", "x_j", "x_k", "E301"),
+    "a number over the sign": (r"$y_i \overset{(1)}{=} A_{ij} x_j$", "x_j", "x_k", "E301"),
+    "letters in braces": (r"${k}_{i} = {A}_{ij} {x}_{j}$", "{x}_{j}", "{x}_{l}", "E301"),
+    "a sum over a slash": (r"$t_i = \sum_j x_j / r_{ij}$", "r_{ij}", "r_{kj}", "E302"),
+    "a frame": (r"$$\boxed{y_i = A_{ij} x_j}$$", "x_j", "x_k", "E301"),
+    "a contraction beside an empty group": (
+        r"$R_{ij} = \partial_k \Gamma^k{}_{ij} - \partial_i \Gamma^k{}_{kj}$", "\\partial_i", "\\partial_a", "E301"
+    ),
+    "a label above on the left": (
+        r"$\bar{y}_i^w = \frac{\sum_j w_{ij} y_{ij}}{\sum_j w_{ij}}$", "{\\sum_j w_{ij}}$", "{\\sum_i w_{ij}}$", "E301"
+    ),
+    "the derivative of a function": (
+        r"$\frac{\partial}{\partial y_i} J(W, b) = \sum_j W_{ji} \delta_j$", "\\delta_j", "\\delta_k", "E301"
+    ),
+    "a bound that depends on an index": (
+        r"$d_i = c_i \sum_j \sum_{k=1}^{n_{ij}} a_{ijk}$", "\\sum_j", "\\sum_i", "E301"
     ),
     "a bar of old": (r"${\partial u_i \over \partial x_j} = {1 \over n} ({a_i \over 2} + b_i) c_j$", "c_j", "c_k", "E302"),
     "an upstream gradient": (
@@ -183,6 +207,12 @@ UNSAID = {
     "a number made of elements": r"$Y = 2 p_t - p_{t-1}$",
     "one index for several": r"$\psi_i = P_{jl} Y_{lm}$",
     "a letter in brackets above": r"$z_{ah} = \sum_s A_{s}^{(h)} v_{sa}$",
+    "groups that count by their members": r"$q = \sum_{i=1}^k \sum_{j=1}^{n_i} (\bar{y}_i - \mu)^2$",
+    "a function with a label": r"$y_{jk} = f_a(x_{jk})$, $\frac{\partial y_i}{\partial x_i} = {f_a}'(x_i)$",
+    "a name with a label": r"$\sigma_{ij} = \frac{1}{V_c} A_{ij}$, $y_i = \frac{x_i}{V_c}$",
+    "a trace on the left": r"$A_{ii} = \sum_{i=0}^{n-1} A_{ii}$",
+    "a point from some elements": r"$r = r_i + a \frac{r_{ij}}{|r_{ij}|}$",
+    "a difference in a text with indices above": r"$v^i v_i = 1$, $r_{ij} = r_i - r_j$",
     "letters that are fixed": r"For fixed $(h, s)$: $l_t = q_{she} k_{teh}$",
     "an index and the same with a bar": r"$W_{d(ft)} = \bar{W}_{df\bar{t}}$",
     "a definition that leaves slots out": "$u_{sc} = A_{sb} v_{bc}$, $o_{sd} = u_{scd} w_{cd}$, $x_{bd} = v_{bcd} k_c$",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Finding, Source, Span
+from einformer.language.tree import Expression
 from einformer.notes.documents.pieces import Document, Formula, Section, Words
 from einformer.notes.documents.signs import BOLD, LETTERED
 from einformer.notes.documents.subscripts import restore_marks
@@ -22,7 +23,7 @@ from einformer.notes.legend import (
     read_shapes,
     read_sizes,
 )
-from einformer.notes.letters import NO_LEGEND, Letters, propose
+from einformer.notes.letters import NO_LEGEND, Letters, drop_labels, find_contracted, find_labelled, propose
 from einformer.notes.reading import DocumentEquation, Side, Told, read_equations
 from einformer.notes.specifications import check_specification, is_specification
 
@@ -56,12 +57,15 @@ class Checked:
 
 @dataclass(slots=True)
 class _Parts:
-    """A section with the formulas that are read of it."""
+    """A section with the formulas that are read of it, their trees by its legend, and the sizes that hold in it."""
 
     section: Section
     equations: list[DocumentEquation]
     sizes: list[StatedSize]
     lines: list[JudgedLine] = field(default_factory=list)
+    letters: Letters = field(default_factory=lambda: Letters(frozenset(), frozenset(), complete=False))
+    trees: list[list[Expression]] = field(default_factory=list)
+    known: dict[str, StatedSize] = field(default_factory=dict)
 
 
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
@@ -77,15 +81,21 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     verdicts, findings = list[EquationVerdict](), list[Finding]()
     for part, legend in zip(parts, _find_legends(parts, settings), strict=True):
         stated_here = {bound.letter: bound for bound in reversed(part.sizes)}
-        known = own | stated_here | {letter: size for letter, size in legend.items() if size.size}
-        names = frozenset(letter for bound in known.values() for letter in bound.size if letter.isupper())
-        letters = Letters(frozenset(legend or stated_here), names, bool(legend))
-        wider = Letters(frozenset(proposed), names, complete=True)
+        part.known = own | stated_here | {letter: size for letter, size in legend.items() if size.size}
+        names = frozenset(letter for bound in part.known.values() for letter in bound.size if letter.isupper())
+        part.letters = Letters(frozenset(legend or stated_here), names, bool(legend))
+        part.trees = [[] if equation.skipped else part.letters.understand(equation) for equation in part.equations]
+    sure = [trees for part in parts if part.letters.complete for trees in part.trees if trees]
+    labels, contracted = find_labelled(sure), frozenset(find_contracted(side for sides in sure for side in sides))
+    for part in parts:
+        if part.letters.complete:
+            part.letters = replace(part.letters, contracted=contracted)
+            part.trees = [drop_labels(trees, labels) for trees in part.trees]
         verdicts += map(_check_whole_text, filter(is_specification, part.section.formulas))
-        verdicts_of_part = list(_judge(part, letters, wider))
-        judge_section(
-            part.lines, SectionContext(Stated.of_sizes(known), read_shapes(part.section), read_fixed(part.section), causal)
-        )
+        verdicts_of_part = list(_judge(part, Letters(frozenset(proposed), part.letters.sizes, complete=True)))
+        shapes, fixed = read_shapes(part.section), read_fixed(part.section)
+        covariant = bool(find_contracted(side for sides in part.trees if part.letters.complete for side in sides))
+        judge_section(part.lines, SectionContext(Stated.of_sizes(part.known), shapes, fixed, causal, covariant))
         by_equation = {id(line.written): tuple(_locate(line)) for line in part.lines}
         verdicts += [
             EquationVerdict(v.equation, v.skipped, by_equation.get(id(v.equation), v.findings)) for v in verdicts_of_part
@@ -126,9 +136,9 @@ def _check_whole_text(formula: Formula) -> EquationVerdict:
 
 
 # `wider` are the letters of a legend that the document could have.
-def _judge(part: _Parts, letters: Letters, wider: Letters) -> Iterator[EquationVerdict]:
-    for equation in part.equations:
-        trees = [] if equation.skipped else letters.understand(equation)
+def _judge(part: _Parts, wider: Letters) -> Iterator[EquationVerdict]:
+    letters = part.letters
+    for equation, trees in zip(part.equations, part.trees, strict=True):
         skipped = equation.skipped or letters.doubt(*trees)
         if not skipped and (unknown := letters.find_unknown(*trees)):
             skipped = unknown

@@ -23,7 +23,8 @@ from einformer.notes.settings import Settings, find_ignored, is_silenced
 PACKAGES = {  # commands of packages, as macros: words part rows, spaces part statements
     **dict.fromkeys(("intertext", "shortintertext"), Macro(1, "\\\\")),
     **dict.fromkeys(("hspace", "hskip", "enspace"), Macro(1, "\\quad ")),
-    "vspace": Macro(1, ""),
+    **dict.fromkeys(("vspace", "phantom", "hphantom", "vphantom"), Macro(1, "")),
+    "boxed": Macro(1, "#1"),
 }
 MAXIMUM_FILE = 10_000_000  # characters
 Checker = Callable[[Source, Settings], Checked]

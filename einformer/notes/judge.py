@@ -12,24 +12,38 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
-from einformer.errors import EinformerError, Finding, Span
+from einformer.errors import NOWHERE, EinformerError, Finding, Span
 from einformer.language import calls
 from einformer.language.body import Definition, check_line, find_repeated
 from einformer.language.calls import axis_of
 from einformer.language.primitives import primitive
 from einformer.language.scope import Scope, factors_of
-from einformer.language.tree import Apply, Equation, Expression, Group, Index, Name, Number, Product, Quotient, Sum, Tensor
+from einformer.language.tree import (
+    Apply,
+    Equation,
+    Expression,
+    Group,
+    Index,
+    Name,
+    Number,
+    Power,
+    Product,
+    Quotient,
+    Sum,
+    Tensor,
+)
 from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
-from einformer.notes.documents.signs import OF_AUTHOR, OF_COMMA, TIED
+from einformer.notes.documents.signs import ACCENTS, BOLD, DERIVATIVES, LETTERED, OF_AUTHOR, OF_COMMA, TIED
 from einformer.notes.documents.subscripts import find_ambiguous
-from einformer.notes.legend import Stated
-from einformer.notes.letters import is_derivative, is_variable, slot_letters
+from einformer.notes.legend import Stated, find_counted
+from einformer.notes.letters import RAISED, is_derivative, is_variable, slot_letters
 from einformer.notes.reading import DocumentEquation
 
-_COMMAND = re.compile(r"\\[A-Za-z]+")
+_MARKS = "|".join(sorted({*ACCENTS, *LETTERED, *BOLD, *DERIVATIVES, OF_COMMA}, key=len, reverse=True))  # parts of names
+_COMMAND = re.compile(rf"\\[A-Za-z]+|{_MARKS}")
 _LABEL = re.compile(r"\^\s*\{?\s*\(\s*([a-z])'*\s*\)")
-_STAGGERED = re.compile(r"\{\s*\}\s*[\^_]")
 _OF_SLOTS = ("E304", "E307", "E308")
 _REMARKS = ("E303", "E310", "E407")  # two readings, a slot that may be broken, a formula of logic: no errors in a note
 _BETWEEN = r"(?:[\s$,;{}()\"]|\\[()]|\\q?quad|\\text)*"
@@ -38,6 +52,7 @@ _CONDITION = re.compile(  # the text after `… = 0`: `$ for all $s' > s$`
     r"(?P<first>[a-z]'*)\s*(?P<sign><|>|≤|≥|\\(?:leq?|geq?|lt|gt)\b)=?\s*(?P<second>[a-z]'*)(?![\w'])"
 )
 _LESS = ("<", "≤", "\\le", "\\leq", "\\lt")
+_COORDINATES = frozenset("tnrxyzθφ")  # of `\partial_t`, where no other tensor has the letter
 Letters = frozenset[str]
 
 
@@ -83,45 +98,73 @@ class JudgedLine:
 class SectionContext:
     """The facts of a section: its legend, tensors with a stated shape, letters that are fixed ("for each layer $l$").
 
-    `causal`: the text calls its model causal.
+    `causal`: the text calls its model causal. `covariant`: an index above is summed with one below.
     """
 
     legend: Stated
     declared: Mapping[str, Tensor]
     fixed: Letters
     causal: bool
+    covariant: bool = False
+    carried: Mapping[str, set[str]] = field(default_factory=dict)  # the axes that each tensor has somewhere
 
 
 def judge_section(lines: Sequence[JudgedLine], known: SectionContext) -> None:
-    forms, told = _Forms(lines, known), set[tuple[str, str]]()
+    carried = defaultdict[str, set[str]](set)
+    for x in (x for line in lines for x in line.tensors):
+        carried[x.name].update(axes_of(x))
+    known = replace(known, carried=carried)
+    forms, told = _Forms(lines, known), set[tuple[str, str, Span]]()
     for line in lines:
-        line.findings += _judge_line(line, line.right, forms, known) if line.right is not None else find_empty_sums(line.left)
+        line.findings += (
+            _judge_line(line, line.right, forms, known) if line.right is not None else find_empty_sums(line.left, carried)
+        )
         line.findings += _judge_masks(line, lines) if known.causal else ()
     definitions = {id(line.defines): line for line in lines if line.defines is not None and line.right is not None}
     equations = [Equation(x.defines, "=", x.right, span=x.defines.span) for x in definitions.values() if x.defines and x.right]
     for tensor, finding in _find_misweighed(equations, known.legend):
         definitions[id(tensor)].findings.append(finding)
-    for line in lines:
-        once = [f for f in line.findings if f.code not in ("E307", "E308") or (f.code, f.message) not in told]
-        told |= {(finding.code, finding.message) for finding in once}
-        line.findings = once
+    for line in lines:  # a side may stand in several equations, `y = … = …`
+        keys = [(f.code, f.message, NOWHERE if f.code in ("E307", "E308") else line.place(f.span)) for f in line.findings]
+        line.findings = [f for f, key in zip(line.findings, keys, strict=True) if key not in told]
+        told |= set(keys)
 
 
 # ------------------------------------------------------------------------------------------------------------ a line
 
 
 def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: SectionContext) -> Iterator[Finding]:
-    left, defined, seen = line.left, forms.define(line), set[tuple[str, str]]()
+    known = replace(known, fixed=known.fixed | find_counted(line.written.formula.latex.text))
+    left, defined, seen = _drop_label(line.left), forms.define(line), set[tuple[str, str]]()
     judge = _judge_definition if is_left(left) else _judge_equality
     findings = judge(line, left, right, defined, known)
-    repeated = list(_find_repeated(line, left, right, known.fixed))
-    said = _is_statement(left, right) and not forms.lacks_indices(left, right)
+    repeated = [*_find_repeated(line, left, right, known.fixed), *(_find_uneven(left, right) if known.covariant else ())]
+    covariant = known.covariant and any(x.name.endswith(RAISED) for x in line.tensors)  # nothing is said of some elements
+    said = _is_statement(left, right) and not covariant and not forms.lacks_indices(left, right)
     if repeated or said or _is_renamed(left, right):  # one slip, one message
         findings = [finding for finding in findings if finding.code in _OF_SLOTS]
     for finding in (*repeated, *findings):
         if finding.code not in _REMARKS and (finding.code, finding.message) not in seen:
             seen.add((finding.code, finding.message))
             yield finding
+
+
+# `\bar{y}_i^w = …` defines a tensor with a label, which the legend does not have.
+def _drop_label(left: Expression) -> Expression:
+    if isinstance(left, Power) and isinstance(left.base, Tensor) and isinstance(left.exponent, Name):
+        return Tensor(f"{left.base.name}^", left.base.slots, span=left.span)
+    return left
+
+
+# `\partial L / \partial W_{ij} = …` is said for each `i` and `j`.
+def _is_derivative(left: Expression) -> bool:
+    parts = left.factors if isinstance(left, Product) else (left,)
+    scalars = all(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in parts[1:])
+    return (
+        isinstance(parts[0], Quotient)
+        and scalars
+        and any(isinstance(x, Tensor) and is_variable(x) for x in subexpressions(left))
+    )
 
 
 # A letter twice on a tensor of three slots or more, or on one that is multiplied by another with the letter. If the other side
@@ -138,7 +181,7 @@ def _find_repeated(line: JudgedLine, left: Expression, right: Expression, fixed:
         for x in (x for x in wide if not x.name.rstrip("'").endswith(OF_COMMA)):
             slots = [slot for slot in open_groups(x.slots) if not (isinstance(slot, Index) and slot.letter in kept)]
             slots = [slot for slot in slots if not (isinstance(slot, Index) and slot.letter in traced)]
-            yield from () if _STAGGERED.search(line.written.formula.latex.text) else find_repeated(slots, Stated({}, {}))
+            yield from find_repeated(slots, Stated({}, {}))
 
 
 # A factor with a letter twice, beside a factor that has it once: `y_j = A_{ii} B_{ij}`.
@@ -150,6 +193,19 @@ def _find_thrice(e: Expression, bound: Letters) -> Iterator[Tensor]:
         for x, count in zip(product.factors, letters, strict=True):
             if isinstance(x, Tensor) and any(times == 2 and i in once - bound for i, times in count.items()):
                 yield x
+
+
+# Where indices stand above and below, a letter that is summed stands twice in a product: not `∇^a (ρ u_a u_a)`.
+def _find_uneven(left: Expression, right: Expression) -> Iterator[Finding]:
+    for product in (x for side in (left, right) for x in subexpressions(side) if isinstance(x, Product)):
+        tensors = [x for x in _list_outer(product) if isinstance(x, Tensor)]
+        single = not any(isinstance(x, Sum | Apply | Power) for x in subexpressions(product))
+        count = Counter(letter for x in tensors for letter in slot_letters(x)) if single else Counter[str]()
+        raised = {letter for x in tensors if x.name.endswith(RAISED) for letter in slot_letters(x)}
+        for letter in (letter for letter, times in count.items() if times == 3 and letter in raised):
+            last = [x for x in tensors if letter in slot_letters(x)][-1]
+            message = f"`{letter}` stands three times in this product"
+            yield Finding("E305", message, last.span, (), f"another letter for one `{letter}`")
 
 
 # A letter twice on one tensor and nowhere else, in a product that has all that the left side has: `C_{mmjl} \delta_{ik}`.
@@ -200,14 +256,16 @@ def _judge_equality(
         return _check(_make_line(frozenset(), right), defined, known, spoken)  # `\Delta t = \sum_i f_i / m_i`
     sums = [any(map(_is_sum, subexpressions(side))) for side in (left, right)]
     added = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
-    alone = len(needs ^ theirs) == 1 and not added and not all(sums)  # for each of them: `\max_j z_j = z_i`
+    derived = _is_derivative(left)
+    of_scalar = derived and isinstance(left, Product)  # `\partial / \partial w_i L(w)`
+    alone = len(needs ^ theirs) == 1 and not added and not all(sums) and not derived  # for each of them: `\max_j z_j = z_i`
     if alone or _is_call(left) or _is_call(right) or not (has_index(left) and has_index(right)):
-        return [*find_empty_sums(left), *find_empty_sums(right)]
+        return [*find_empty_sums(left, known.carried), *find_empty_sums(right, known.carried)]
     ours, other = ({i.letter for x in _list_outer(side) for i in indices_in(x)} for side in (left, right))
     shared = frozenset(ours & other)
     choices = [
         [finding for side in (left, right) for finding in _check(_make_line(wanted - spoken, side), defined, known, spoken)]
-        for wanted in (needs, theirs, needs | theirs, shared)
+        for wanted in ((needs,) if of_scalar else (needs, theirs, needs | theirs, shared))
     ]
     return min(choices, key=lambda findings: sum(finding.code not in _REMARKS for finding in findings))
 
@@ -219,12 +277,16 @@ def _make_line(wanted: Letters, side: Expression) -> Equation:
 
 # A slip in slots is mended, so that the sums of the line are judged too.
 def _check(line: Equation, defined: _Defined, known: SectionContext, spoken: Letters) -> list[Finding]:
-    left, plain, loops = line.left, _Explicit(line.left, line.right).explain(), frozenset({*known.fixed, *spoken})
-    if isinstance(left, Tensor) and _is_doubled(left):
-        left = _drop_doubled(left, frozenset(slot_letters(left)))
+    left, plain, loops = (
+        line.left,
+        _Explicit(line.left, line.right, known.carried).explain(),
+        frozenset({*known.fixed, *spoken}),
+    )
+    if isinstance(left, Tensor) and _is_doubled(left):  # a diagonal, or a trace: `A_{ii} = \sum_i A_{ii}`
+        left = _drop_doubled(left, find_free(line.right))
     names = {x.name: Definition(None, x.span, "tensor") for x in subexpressions(plain) if isinstance(x, Tensor | Name)}
     explicit, definitions = replace(line, left=left, right=plain), {**names, **defined}
-    findings = check_line(explicit, definitions, known.legend, loops) or _find_lopsided(explicit, known.legend, loops)
+    findings = check_line(explicit, definitions, known.legend, loops) or _find_lopsided(explicit, known, loops)
     if findings and all(finding.code in _OF_SLOTS for finding in findings):
         mended = _mend(plain, definitions, {finding.span for finding in findings})
         silent = {name: replace(definition, slots=None) for name, definition in definitions.items()}
@@ -248,26 +310,33 @@ def _list_indices(slots: Iterable[Expression]) -> Iterator[Index]:
 
 
 # A term that alone lacks an index, and has its twin in two factors: `δ_ik δ_jk + δ_il δ_jk`. All terms have the twin: of a
-# squared distance, `x_i x_i - 2 x_i x_j + x_j x_j`, one lacks it. A text may say either.
-def _find_lopsided(line: Equation, legend: Stated, loops: Letters) -> list[Finding]:
-    scope, wanted, e = Scope({}, loops, legend), calls.slot_letters(line.left), line.right
-    terms = e.terms if isinstance(e, Sum) else ()
+# squared distance, `x_i x_i - 2 x_i x_j + x_j x_j`, one lacks it. A text may say either. Where indices stand above and below,
+# each term has each index once, `T_{ab} = ρ u_a u_b + p g_{ab}`.
+def _find_lopsided(line: Equation, known: SectionContext, loops: Letters) -> list[Finding]:
+    scope, wanted, e = Scope({}, loops, known.legend), calls.slot_letters(line.left), line.right
+    terms, letters = e.terms if isinstance(e, Sum) else (), frozenset(wanted)
     for letter in wanted if len(terms) > 1 else ():
         lacking = [term for term in terms if letter not in scope.free(term)]
-        factors = factors_of(lacking[0]) if len(lacking) == 1 and isinstance(lacking[0], Product | Quotient) else ()
-        doubled = Counter(i for factor in factors for i in scope.free(factor))
-        twins = (i for i in wanted if i != letter and legend.are_twins(i, letter) and doubled[i] > 1)
+        if len(lacking) != 1:
+            continue
+        alone = all(letters <= scope.free(term).keys() for term in terms if term is not lacking[0])
+        doubled = Counter(i for factor in _list_factors(lacking[0]) for i in scope.free(factor))
+        twins = (i for i in wanted if i != letter and known.legend.are_twins(i, letter) and doubled[i] > 1)
         twin = next(twins, "")
         if twin and all(twin in scope.free(term) for term in terms):
             message = f"this term has `{twin}` twice, and lacks `{letter}`, which all other terms have"
             scope.report("E302", message, lacking[0], f"`{letter}` for one `{twin}`", letter)
+        elif known.covariant and alone and scope.free(lacking[0]):
+            message = f"this term lacks `{letter}`, which all other terms and the left side have"
+            scope.report("E302", message, lacking[0], f"`{letter}` in it", letter)
     return scope.findings
 
 
-# `t` and `\bar{t}` may be one index, and a letter that stands on one derivative alone may be the time.
+# `t` and `\bar{t}` may be one index, and a coordinate that stands on one derivative alone may be the time.
 def _find_doubtful(line: JudgedLine) -> set[str]:
     count = Counter(letter for x in line.tensors for letter in slot_letters(x))
     derived = {letter for x in line.tensors if is_derivative(x) for letter in slot_letters(x) if count[letter] == 1}
+    derived &= _COORDINATES
     return derived | find_ambiguous({axis for x in line.tensors for axis in map(axis_of, slot_letters(x))})
 
 
@@ -285,16 +354,16 @@ def _keep(slots: Iterable[Expression], letters: Letters) -> tuple[Expression, ..
 # that are proportional, `x_{nk} = c x_{nj}`; a tensor that does not depend on all its indices, `V_{ijab} = V_{ab}`.
 def _is_statement(left: Expression, right: Expression) -> bool:
     tensors = [x for x in subexpressions(right) if isinstance(x, Tensor)]
-    if isinstance(left, Name):  # `y = 2 x_t - x_{t-1}`: nothing is summed
+    if isinstance(left, Name):  # `y = 2 x_t - x_{t-1}`, `r = r_i + a r_{ij} / |r_{ij}|`: a term is not summed
         terms = [Counter(i.letter for x in _list_outer(term) for i in indices_in(x)) for term in _list_terms(right)]
-        return not any(isinstance(x, Apply) and x.indices for x in subexpressions(right)) and all(
+        return not any(isinstance(x, Apply) and x.indices for x in subexpressions(right)) and any(
             set(letters.values()) <= {1} for letters in terms
         )
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         ours, theirs = find_free(left), find_free(right)
         return ours < theirs or not ours & theirs or (left.name[0] == right.name[0] and theirs < ours)
-    if isinstance(right, Apply) and right.indices and left in right.arguments:  # `z_i = \max_i z_i`
-        return True
+    if isinstance(right, Apply) and left in right.arguments and any(i.letter in find_free(left) for i in right.indices):
+        return True  # `z_i = \max_i z_i`
     alike = [x for x in tensors if isinstance(left, Tensor) and x.name == left.name and find_free(x) != find_free(left)]
     return isinstance(right, Product) and bool(alike) and all(x in alike or len(x.slots) < 2 for x in tensors)
 
@@ -316,7 +385,8 @@ def _is_renamed(left: Expression, right: Expression) -> bool:
 class _Explicit:
     """The right side of a line, with what it leaves unsaid written out."""
 
-    def __init__(self, left: Tensor | Name, right: Expression) -> None:
+    def __init__(self, left: Tensor | Name, right: Expression, carried: Mapping[str, set[str]]) -> None:
+        self.elsewhere, self.nested = carried, _find_nested(right)
         self.right, self.wanted = right, frozenset(slot_letters(left)) if isinstance(left, Tensor) else frozenset[str]()
         slots = [slot for x in _list_outer(right) for slot in open_groups(x.slots)]
         self.carried = frozenset(slot.letter for slot in slots if isinstance(slot, Index))
@@ -336,12 +406,15 @@ class _Explicit:
     def write(self, e: Expression, wanted: Letters) -> Expression:
         match e:
             case Index():
-                return e if e.letter in wanted else Name(e.letter, span=e.span)
+                return e if e.letter in wanted else Name(f"{e.letter}·", span=e.span)  # a number, not the tensor of that name
             case Tensor():
                 return self.write_slots(e, wanted)
             case Product() | Quotient():
                 free = wanted.union(*(find_free(f) for f in factors_of(e) if not _is_call(f)))
                 carried = wanted.union(index.letter for x in _list_outer(e) for index in indices_in(x))
+
+                if isinstance(e, Product):
+                    e = _drop_bounds(e)
 
                 def write(child: Expression) -> Expression:
                     return self.write(child, carried if isinstance(child, Index) else free if _is_call(child) else wanted)
@@ -373,11 +446,29 @@ class _Explicit:
 
     # A sum over a letter that its argument never mentions stays, and is refused. One that it may mention goes.
     def write_sum(self, e: Apply, wanted: Letters) -> Expression:
-        letters, empty = frozenset(index.letter for index in e.indices), _find_empty(e)
+        letters = frozenset(index.letter for index in e.indices)
+        empty = _find_empty(e, id(e) in self.nested, self.elsewhere)
         argument = self.write(e.arguments[0], wanted | letters)
         free = Scope({}).free(argument)
         indices = tuple(index for index in e.indices if index.letter in free or index in empty)
         return replace(e, indices=indices, arguments=(argument,)) if indices else argument
+
+
+# The letters of its bounds stand before a sum as numbers, `n_i \sum_k`. Those that its argument carries are no further factor.
+def _drop_bounds(e: Product) -> Product:
+    carried = {axis for x in e.factors if _is_sum(x) for y in _list_outer(x) for axis in slot_letters(y)}
+    factors = tuple(x for x in e.factors if not (isinstance(x, Index) and x.letter in carried))
+    return replace(e, factors=factors) if 1 < len(factors) < len(e.factors) else e
+
+
+# The sums of which one is the argument of another, or a factor of it.
+def _find_nested(e: Expression) -> set[int]:
+    pairs = ((x, y) for x in subexpressions(e) if _is_sum(x) for y in _list_factors(x.arguments[0]) if _is_sum(y))
+    return {id(x) for pair in pairs for x in pair}
+
+
+def _list_factors(e: Expression) -> tuple[Expression, ...]:
+    return factors_of(e) if isinstance(e, Product | Quotient) else (e,)
 
 
 # The tensors that stand neither in a slot nor in a function of the author.
@@ -399,7 +490,7 @@ def _drop_doubled(e: Tensor, wanted: Letters) -> Tensor | Name:
     return Tensor(f"{e.name}·", slots, span=e.span) if slots else Name(f"{e.name}·", span=e.span)
 
 
-def _is_sum(e: Expression) -> bool:
+def _is_sum(e: Expression) -> TypeGuard[Apply]:
     return isinstance(e, Apply) and bool(e.indices)
 
 
@@ -422,22 +513,25 @@ def _needs_index(e: Apply) -> bool:
 
 
 # A sum over a letter that its argument never mentions, `\sum_j x_i`, is wrong under any legend.
-def find_empty_sums(e: Expression) -> Iterator[Finding]:
-    scope = Scope({})
+def find_empty_sums(e: Expression, carried: Mapping[str, set[str]] | None = None) -> Iterator[Finding]:
+    scope, nested = Scope({}), _find_nested(e)
     for x in subexpressions(e):
-        if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x)):
+        if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x, id(x) in nested, carried or {})):
             scope.check_operator(replace(x, indices=tuple(empty)), frozenset(index.letter for index in x.indices))
     yield from scope.findings
 
 
-# A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n.
-def _find_empty(e: Apply) -> list[Index]:
+# A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n. In
+# `\sum_i \sum_j (\bar{y}_i - \mu)^2` each group counts as often as it has members; `y_i` is a slip beside `y_{ij}`.
+def _find_empty(e: Apply, nested: bool, carried: Mapping[str, set[str]]) -> list[Index]:
     (argument,) = e.arguments
-    letters, whole = _COMMAND.sub(" ", argument.span.text), e.span.source.text
+    letters, whole, inside = _COMMAND.sub(" ", argument.span.text), e.span.source.text, tuple(subexpressions(argument))
     if e.indices and TIED in whole[e.indices[-1].span.end : argument.span.start]:
         return []
-    hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in subexpressions(argument))
-    return [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
+    hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in inside)
+    lost = {axis for x in inside if isinstance(x, Tensor) for axis in carried.get(x.name, ())}
+    empty = [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
+    return [i for i in empty if not nested or axis_of(i.letter) in lost]
 
 
 # ----------------------------------------------------------------------------------------------------------- definitions
@@ -536,12 +630,20 @@ class _Forms:
             return False
         is_slip = bool(dropped & around and not added) or bool(added and not dropped and ((alone and added & around) or stated))
         few, many = sorted((len(slots_of(x)), len(tensor.slots)))
+        if few == 0 and self.may_be_trace(tensor, x, line):
+            return False
         plain = (
             x.name in {*self.known.declared, *self.often}
             or (few > 1 and many > 2)
             or (few == 0 and many > 1 and self.bare[x.name] == 1)
         )
         return is_slip and plain and len(here) != len(there) and (x.name, *here) not in self.meant
+
+    # `R = R^a_a`: a name without indices, beside one that has two over one axis. As a term of its own it is a matrix.
+    def may_be_trace(self, tensor: Tensor, x: Tensor | Name, line: JudgedLine) -> bool:
+        letters, terms = slot_letters(tensor), _list_terms(line.right) if line.right is not None else ()
+        bare = len(terms) > 1 and any(x in subexpressions(term) and not has_index(term) for term in terms)
+        return len(letters) == 2 and not self.known.legend.are_apart(*letters) and not bare
 
 
 def axes_of(x: Tensor | Name) -> list[str]:

@@ -45,8 +45,8 @@ _RANGED = (
 _FIXED = re.compile(
     r"\b(?:for|each|every|all|some|any|fixed|given|layer|step)\s+\$[\s(]*"
     r"([a-z]'*(?:\s*,\s*[a-z]'*)*)[\s)]*(?:(?:<|=|\\in\b)[^$]*)?\$|\$\s*([a-z]'*)\s*\$\s+is\s+fixed"
-    r"|(?:,|\\q?quad\b)\s*([a-z])\s*=\s*[01]\b"  # `…, \quad i = 0, …, n`
 )
+_COUNTED = re.compile(r"(?:,|\\q?quad\b)\s*([a-z])\s*=\s*[01]\b")  # `…, \quad i = 0, …, n`
 _LETTERS = re.compile(r"[a-z]'*")
 _LEGEND = re.compile(
     r"einformer:[ \t]*axes\b(?P<comment>[^\n]*?)(?:-->|\*/|$)"
@@ -170,7 +170,12 @@ def read_sizes(section: Section) -> Iterator[StatedSize]:
 def read_fixed(section: Section) -> frozenset[str]:
     prose = section.prose
     matches = _FIXED.finditer(prose.text) if prose else iter(())
-    return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1] or match[2] or match[3]))
+    return frozenset(letter for match in matches for letter in _LETTERS.findall(match[1] or match[2]))
+
+
+# The letters for whose values a formula holds: `\sum_j A_{ij} = c, \quad i = 1, \dots, n`.
+def find_counted(formula: str) -> frozenset[str]:
+    return frozenset(_COUNTED.findall(formula))
 
 
 # A tensor with two shapes is left out.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from einformer.errors import Span
@@ -32,6 +32,7 @@ class Letters:
     indices: frozenset[str]
     sizes: frozenset[str]
     complete: bool
+    contracted: frozenset[str] = frozenset()  # those that some equation has above and below
 
     def understand(self, equation: DocumentEquation) -> list[Expression]:
         slots = {letter for x in equation.nodes() if isinstance(x, Tensor) for letter in slot_letters(x)}
@@ -43,7 +44,8 @@ class Letters:
             if x.name not in _EXTREMES or index.letter in slots
         }
         letters = replace(self, indices=self.indices | bound) if self.complete else self
-        return [letters.read(side.tree) for side in equation.sides if side.tree]
+        sides = [letters.read(side.tree) for side in equation.sides if side.tree]
+        return drop_labels(sides, _find_functions(sides))
 
     def read(self, side: Expression) -> Expression:
         return resolve(self._read(side, below=False), set(self.indices))
@@ -71,7 +73,7 @@ class Letters:
         lower = base.slots if isinstance(base, Tensor) and not self.is_label(base) else ()
         both = {index.letter for index in upper} & {slot.letter for slot in lower if isinstance(slot, Index)}
         slots = tuple(slot for slot in (*upper, *lower) if not (isinstance(slot, Index) and slot.letter in both))
-        name = f"{base.name}{RAISED * len(upper)}"
+        name = f"{base.name}{'·' * bool(both)}{RAISED * len(upper)}"
         return Tensor(name, slots, span=span) if slots else Name(name, span=span)
 
     # `s'` and `\bar{s}` are indices if `s` is.
@@ -114,7 +116,7 @@ class Letters:
             return "upper indices"
         if len(sides) > 1 and is_respelled(*sides):
             return "another form of the same indices"
-        if above := next((letter for letter in _find_raised(nodes)), ""):
+        if above := next(_find_raised(nodes, self.contracted), ""):
             return f"`{above}` above: an index, or a label?"
         if word := next((x for x in _find_words(nodes, sides[0])), ""):
             return f"`{word}`: a word, or indices?"
@@ -180,13 +182,77 @@ def _list_upper(exponent: Expression) -> tuple[Index, ...]:
 
 
 # A letter alone above a tensor that stands nowhere else may be a label: `x_t = x_t^c`.
-def _find_raised(nodes: list[Expression]) -> Iterator[str]:
+def _find_raised(nodes: list[Expression], contracted: frozenset[str]) -> Iterator[str]:
     tensors = [x for x in nodes if isinstance(x, Tensor)]
     count = Counter(letter for x in tensors for letter in slot_letters(x))
     for x in tensors:
         letters = slot_letters(x)
-        if letters and x.name.endswith(RAISED) and not x.name.endswith(RAISED * 2) and count[letters[0]] == 1:
+        once = x.name.endswith(RAISED) and not x.name.endswith(RAISED * 2)
+        if letters and once and count[letters[0]] == 1 and letters[0] not in contracted:
             yield letters[0]
+
+
+# `f_a(x_j)`, where `a` stands on functions alone, is the name of one.
+def _find_functions(sides: Sequence[Expression]) -> set[tuple[str, str]]:
+    places = defaultdict[str, list[str]](list)
+    for x, bound in (place for side in sides for place in list_open(side)):
+        letters = slot_letters(x)
+        called = len(letters) == 1 and x.span.source.text[x.span.end :].lstrip("}' ").startswith("(")
+        for letter in (letter for letter in letters if letter not in bound):
+            places[letter].append(x.name if called else "")
+    return {(name, letter) for letter, names in places.items() if all(names) for name in names}
+
+
+# The names with one letter below that stands on nothing else in two equations or more, as `V_c`.
+def find_labelled(equations: Iterable[Sequence[Expression]]) -> set[tuple[str, str]]:
+    alone, others = defaultdict[tuple[str, str], set[str]](set), set[tuple[str, str]]()
+    for sides in equations:
+        count = Counter(x.letter for side in sides for x in subexpressions(side) if isinstance(x, Index))
+        for x in (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor)):
+            key = x.name, "".join(slot_letters(x))
+            if len(key[1]) == 1 == count[key[1]] and not is_derivative(x):
+                alone[key].add(x.span.source.text)
+            else:
+                others.add(key)
+    return {key for key, texts in alone.items() if len(texts) > 1 and key not in others}
+
+
+def drop_labels(sides: list[Expression], labels: set[tuple[str, str]]) -> list[Expression]:
+    return [_drop_labels(side, labels) for side in sides] if labels else sides
+
+
+def _drop_labels(e: Expression, labels: set[tuple[str, str]]) -> Expression:
+    if isinstance(e, Tensor) and (e.name, "".join(slot_letters(e))) in labels:
+        return Name(f"{e.name}{''.join(slot_letters(e))}", span=e.span)
+    return rebuild(e, lambda child: _drop_labels(child, labels))
+
+
+# The tensors of e, each with the letters over which operators around it run.
+def list_open(e: Expression, bound: frozenset[str] = frozenset()) -> Iterator[tuple[Tensor, frozenset[str]]]:
+    if isinstance(e, Tensor):
+        yield e, bound
+    inside = bound.union(index.letter for index in e.indices) if isinstance(e, Apply) and e.indices else bound
+    for child in children(e):
+        yield from list_open(child, inside)
+
+
+# The letters that a side has above on one tensor and below on another, where no written sum runs over them.
+def find_contracted(sides: Iterable[Expression]) -> set[str]:
+    return {letter for side in sides if _is_raised(side) for letter in _find_contracted(side)}
+
+
+def _is_raised(side: Expression) -> bool:
+    return any(isinstance(x, Tensor) and x.name.endswith(RAISED) for x in subexpressions(side))
+
+
+def _find_contracted(side: Expression) -> set[str]:
+    above, below = set[str](), set[str]()
+    for x, bound in list_open(side):
+        letters = slot_letters(x)
+        upper = len(x.name) - len(x.name.rstrip(RAISED))
+        above.update(letter for letter in letters[:upper] if letter not in bound)
+        below.update(letter for letter in letters[upper:] if letter not in bound)
+    return above & below
 
 
 # A subscript that shares no letter with the rest of its equation may be a word: `T_{hop} = V / W_{link}`.

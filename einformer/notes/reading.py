@@ -15,7 +15,7 @@ from einformer.language.latex_reader import CASES, Mark, MarkedLine, marks, read
 from einformer.language.parser import Formulas
 from einformer.language.primitives import NAMES
 from einformer.language.tokens import LogicalLine, Token
-from einformer.language.tree import Apply, Expression, Index, Name, Power, Tensor
+from einformer.language.tree import Apply, Expression, Index, Name, Power, Quotient, Tensor
 from einformer.language.walk import subexpressions
 from einformer.notes.documents.macros import expand_macros
 from einformer.notes.documents.pieces import Formula, Macro, Passage, is_too_deep, shorten_blanks
@@ -294,9 +294,12 @@ class _Side(Formulas):
         indices = self.indices()
         return Apply(name.text, indices, (self.rest(name, indices),), span=self.since(name))
 
-    # An operator of the author may take all that follows, as a sum does.
+    # An operator of the author may take all that follows, as a sum does, and a divisor too: `\sum_r x_r / y_r`.
     def rest(self, name: Token, indices: tuple[Index, ...]) -> Expression:
-        return super().rest(name._replace(text="sum") if name.text.endswith(OF_AUTHOR) else name, indices)
+        start, taking = self.peek(), name.text == "sum" or name.text.endswith(OF_AUTHOR)
+        argument = super().rest(name._replace(text="sum") if taking else name, indices)
+        divided = taking and self.accept("/")
+        return Quotient(argument, self.divisor("division"), span=self.since(start)) if divided else argument
 
 
 def _reason_of(error: EinformerError) -> str:

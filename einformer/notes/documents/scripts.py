@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from einformer.language.latex_reader import LETTERS
 from einformer.notes.documents.parts import Cursor
 from einformer.notes.documents.pieces import Passage
-from einformer.notes.documents.signs import OF_COMMA, WORDS
+from einformer.notes.documents.signs import BOLD, OF_COMMA, WORDS
 
 LETTER, COMMAND, PRIME = re.compile(r"[^\W\dA-Z_]'*"), re.compile(r"\\[A-Za-z]+"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
 TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")
@@ -19,6 +20,14 @@ _OLD = re.compile(r"\{?\s*\\(?:rm|it|sf|tt|bf)\b")  # a word to the end of its g
 _LAYER = re.compile(r"\([A-Za-z0-9+\- ]*\)|\\prime|\\star")
 _WORDS = re.compile(rf"\\(?:{'|'.join(sorted(WORDS))})\s*\{{[^{{}}]*\}}")
 _DERIVATIVE, _COMMA = re.compile(r"\s*(?:[a-z]\s*){2,},\s*(?:[a-z]\s*)+|\s*[a-z]\s*,\s*(?:[a-z]\s*){2,}"), re.compile(",")
+_TOKEN = re.compile(r"[a-z]'*|\\[a-z]+")
+_POINT = re.compile(r"\\(?:bullet|cdot)(?![A-Za-z])")
+_SLOT = re.compile(rf"{_POINT.pattern}|[a-z]|[0-9]")
+_VECTOR = (
+    rf"(?:\\(?:{'|'.join(BOLD)})\s*\{{\s*([A-Za-z])\s*\}}|\{{\s*\\(?:bf|{'|'.join(BOLD)})\s+([A-Za-z])\s*\}}"
+    rf"|\\(?:bf|{'|'.join(BOLD)})\s+([A-Za-z])(?![A-Za-z]))"
+)
+_BOLD = re.compile(rf"(?:,\s*{_VECTOR}|{_VECTOR}\s*,?)")  # with the comma that parts it
 _PARTED = r",|;|\\[,;:!]|~"
 _LABELLED = re.compile(rf"\s*([A-Z](?=\s+[a-z])|[^\s,]+?(?=\s*(?:{_PARTED}))|{_WORDS.pattern})\s*(?:{_PARTED})?\s*")
 
@@ -48,6 +57,8 @@ class ScriptReader(Cursor):
                 scripts.primes += "'"
             elif sign:
                 self.sort_script(sign, self.read_argument(), scripts)
+        if scripts.staggered:
+            self.contract(scripts)
         return scripts
 
     # A script is a prime, a label, a slot or a power.
@@ -62,14 +73,23 @@ class ScriptReader(Cursor):
         elif sign == "_" and (label := self.find_label(text)):
             scripts.tag += label
         elif sign == "_":
-            part = self.remove_label(part, scripts)
+            part = self.remove_label(self.remove_points(part, scripts), scripts)
             if _DERIVATIVE.fullmatch(part.text):  # another tensor, of which the last slots are of the derivative
                 scripts.tag, part = f"{scripts.tag}{OF_COMMA}", part.sub(_COMMA, " ")
-            scripts.below.append(part)
+            scripts.below += [part] if part.text.strip() else []
         elif self.is_tag(text, bool(scripts.below)):
             scripts.tag += "".join(filter(str.isalnum, text.replace("\\rm", "").replace("\\text", "")))
         else:
             scripts.above.append(part)
+
+    # Removes the letters that `\Gamma^c{}_{cb}` has above and below, which are summed. What is left is another
+    # tensor.
+    def contract(self, scripts: Scripts) -> None:
+        count = Counter(token for part in scripts.below for token in _TOKEN.findall(part.text))
+        for token in (token for token, times in count.items() if times > 1):
+            again = re.compile(re.escape(token) + "(?![A-Za-z])" * token.startswith("\\"))
+            scripts.below = [rest for part in scripts.below if (rest := part.sub(again, "")).text.strip()]
+            scripts.tag += "trace"
 
     # After the empty group of `T^i{}_j{}^k` upper scripts are slots too, in the order of the text.
     def staggers(self, scripts: Scripts) -> bool:
@@ -89,6 +109,15 @@ class ScriptReader(Cursor):
             return part
         scripts.tag += label
         return part.cut(first.end(), len(part.text))
+
+    # Removes what is not an index: a bold letter, `f_{n\mathbf{k}}`, and the mark of a slot that is summed,
+    # `\bar{y}_{i \bullet}`. The name keeps it.
+    def remove_points(self, part: Passage, scripts: Scripts) -> Passage:
+        marks = [match[0] for match in _SLOT.finditer(part.text)]
+        points = "".join(str(number) for number, mark in enumerate(marks, 1) if mark.startswith("\\"))
+        vectors = "".join(next(filter(None, match.groups())) for match in _BOLD.finditer(part.text))
+        scripts.tag += f"bullet{points}{vectors}" if points else vectors
+        return part.sub(_POINT, " ").sub(_BOLD, " ")
 
     # A label is a word, capitals, Greek or a number.
     def find_label(self, text: str) -> str:

@@ -25,7 +25,7 @@ RESPELLED = {
     "otimes": "\\cdot ", "lbrack": "(", "rbrack": ")", "lbrace": "\\{", "rbrace": "\\}", "leqslant": "\\leq ",
     "geqslant": "\\geq ", "mapsfrom": "\\leftarrow ", "dfrac": "\\frac", "tfrac": "\\frac", "cfrac": "\\frac", "lt": "<",
     "gt": ">", "nn": "\\\\", "newline": "\\\\", "cr": "\\\\", "inf": "\\infty ", "left": "", "right": "", "displaystyle": "",
-    "limits": "",
+    "limits": "", "hbar": "\\mathrm{hbar} ",
 }  # fmt: skip
 BOLD = ("mathbf", "boldsymbol", "bm", "bold", "vec", "textbf")
 UNREAD = {

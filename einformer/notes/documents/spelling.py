@@ -49,18 +49,25 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_\\ -]*")
 _CONDITION = re.compile(r"<|>|\\leq?\b|\\geq?\b|\\neq?\b")
 _ALONE = re.compile(r"\s*(?:\\[A-Za-z]+\s*)?(?:\{\s*)?[A-Za-z](?:\s*\})?\s*|\s*\\[A-Za-z]+\s*")
 _FONT = re.compile(r"\\([A-Za-z]+)\s*\{?\s*([A-Za-z])\s*\}?")
+_VECTOR = re.compile(rf"(?:\{{\s*)?\\(?:bf|{'|'.join(BOLD)})(?![A-Za-z])\s*\{{?\s*[A-Za-z]\s*\}}?")
 _PARTIAL = re.compile(r"\\partial\b\s*(?:\^\s*(?:\{[^}]*\}|[0-9]))?")
 _TOTAL = re.compile(r"^\s*(?:d|\\mathrm\s*\{\s*d\s*\}|\{\\rm d\})(?:\^\s*(?:\{[^}]*\}|[0-9]))?(?=\s*(?:[A-Za-z\\({]|$))")
 _TAKING = frozenset(("\\log", "\\exp", "\\sum", "\\min", "\\max"))  # a factor follows them
 _FUNCTIONAL = frozenset(("mathcal", "mathscr"))
+_HALF = re.compile(
+    r"([_^]\s*\{[^(){}\[\]]*)[()\[\]]([^(){}\[\]]*\})"
+)  # `T_{(a} v_{b)}`, symmetrised, has the indices of `T_a v_b`
 _FACTORS = frozenset((*ACCENTS, *BOLD, *LETTERED, *WORDS, *LETTERS, "frac", "sqrt", "sum", "ell", "partial", "langle"))
 _SUMS = {"sum": "sum", "max": "max", "min": "min", "prod": "sum"}  # a product over an index binds it as a sum does
+_D = r"(?:d|\\mathrm\s*\{\s*d\s*\}|\{\s*\\rm\s+d\s*\})\s*(?:\^\s*(?:\{[^{}]*\}|[0-9A-Za-z]))?"
+_OVER = rf"(?:[A-Za-z]|\\(?:{'|'.join(sorted((*LETTERS, *BOLD)))})(?![A-Za-z]))'*(?:\s*\{{[^{{}}]*\}})?"
+_MEASURE = re.compile(rf"(?:{_D}\s*{_OVER}(?!\s*_)(?:\s|\\[,;:!])*)+")  # `dx`, `d^3 x dt`, `\mathrm{d}\Omega`, not `d x_i`
 _FENCED = {"\\langle": "(", "|": "\\mathrm{abs}(", "\\vert": "\\mathrm{abs}("}
 
 
 def rewrite_formula(formula: Passage) -> Passage:
     """Returns the formula in the spelling of the language."""
-    plain = formula.sub(_DEFINED_AS, "=").sub(_STOP, " ").sub(_FONTS, "\\text", 1, "{", 2, "}")
+    plain = formula.sub(_DEFINED_AS, "=").sub(_STOP, " ").sub(_FONTS, "\\text", 1, "{", 2, "}").sub(_HALF, 1, 2)
     return _Speller(plain.sub(_ROOT, "\\sqrt{", 1, 2, 3, "}")).all()
 
 
@@ -95,8 +102,10 @@ class _Speller(ScriptReader):
             over, under = self.between(self.at - 1, bar), self.between(bar, end)
             self.at = end + 1
             self.divide(over, under, mark)
+        elif mark.text == "{" and self.holds_name():
+            del self.marks[find_closing(self.marks, self.at - 1)]
         elif self.cases and (mark.text == ";" or (mark.text == "=" and self.before() == "&")):
-            pass  # `-\\infty & = s > s';`: the condition follows the sign, and a semicolon ends it
+            pass  # `-\infty & = s > s';`: the condition follows the sign, and a semicolon ends it
         elif mark.text in ("[", "]"):
             self.put("()"["[]".index(mark.text)], mark)
         elif self.at - 1 in self.last:
@@ -105,6 +114,15 @@ class _Speller(ScriptReader):
             self.cases += (mark.kind == "begin") - (mark.kind == "end") if mark.command in CASES else 0
             self.last |= self.last_condition() if mark.kind == "begin" and mark.command in CASES else {}
             self.as_it_is(mark)
+
+    # A brace holds a letter whose scripts follow it, `{k}_{i}`, or a name with a prime, `{f_i}'`.
+    def holds_name(self) -> bool:
+        end = find_closing(self.marks, self.at - 1)
+        inside, after = [mark for mark in self.marks[self.at : end] if not mark.is_space], self.skip(end + 1)
+        sign = self.marks[after].text if after < len(self.marks) else ""
+        if not inside or not (inside[0].kind == "letter" or inside[0].command in LETTERS):
+            return False
+        return sign in ("_", "^", "'") if len(inside) == 1 else sign == "'" and inside[1].text == "_"
 
     # Returns the `\over` of `{a \over b}`, after its brace, or 0.
     def find_bar(self) -> int:
@@ -233,13 +251,13 @@ class _Speller(ScriptReader):
     # `\hat{x}_i` is the name `xhat` with a subscript, `\mathcal{S}` another name than `S`, `\mathbb{E}` a mean.
     def read_accent(self, mark: Mark) -> None:
         if mark.command in ("bar", "overline") and _INDEXED.match(self.text.text, mark.end):
-            return self.put("\\overline", mark)  # `\\bar{x_i}` is a name with a bar, or a mean over `i`
+            return self.put("\\overline", mark)  # `\bar{x_i}` is a name with a bar, or a mean over `i`
         self.unbrace()
         inside = self.read_argument().text.strip()
         command = inside.lstrip("\\")
         letter = inside if len(inside) == 1 and inside.isalpha() else LETTERS.get(command, "") if inside != command else ""
         both = _FONT.fullmatch(inside)
-        if both and (both[1] in LETTERED or (both[1] in BOLD and self.follows("_"))):  # `\\hat{\\mathbf{R}}_{ij}`
+        if both and (both[1] in {*LETTERED, *ACCENTS} or (both[1] in BOLD and self.follows("_"))):  # `\hat{\mathbf{R}}_{ij}`
             self.name(both[2], mark, mark.command + both[1])
         elif mark.command == "mathbb" and inside == "E":
             self.expectation(mark)
@@ -267,7 +285,7 @@ class _Speller(ScriptReader):
         means = name == "E" and self.averages(mark)
         if means and not find_letters(join(self.text.source, scripts.below).text):
             return None
-        functional = tag in _FUNCTIONAL and not scripts.below  # `\\mathcal{L}(w)`, `\\mathcal{O}(t^2)`
+        functional = tag in _FUNCTIONAL and not scripts.below  # `\mathcal{L}(w)`, `\mathcal{O}(t^2)`
         arguments = self.arguments(means or functional or len(name) > 1, bool(scripts.below))
         self.read_scripts(scripts)
         if arguments and (not scripts.below or any("_" in argument.text for argument in arguments)):
@@ -278,7 +296,7 @@ class _Speller(ScriptReader):
             self.depends(argument, mark)
         if self.before() not in ("\\log", "\\exp") or not (fence := self.fence()):
             return self.tensor(name, scripts, mark)
-        self.put("{", mark)  # `\\log f(x)` takes `f(x)`
+        self.put("{", mark)  # `\log f(x)` takes `f(x)`
         self.tensor(name, scripts, mark)
         self.at = fence[1] + 1
         self.write_fenced("(", [self.between(*fence)], mark)
@@ -286,7 +304,7 @@ class _Speller(ScriptReader):
 
     def tensor(self, name: str, scripts: Scripts, mark: Mark) -> None:
         whole = f"{name}{scripts.tag}"
-        if len(scripts.below) == 1 and (after := _AFTER.fullmatch(scripts.below[0].text)):  # `u_{,i}` is `\\partial_i u`
+        if len(scripts.below) == 1 and (after := _AFTER.fullmatch(scripts.below[0].text)):  # `u_{,i}` is `\partial_i u`
             scripts.below = []
             self.put(" ".join(f"\\mathrm{{partial}}_{{{letter}}}" for letter in _ONE.findall(after[1])), mark)
         self.put(f"\\mathrm{{{whole}}}{scripts.primes}" if len(whole) > 1 else f" {whole}{scripts.primes}", mark)
@@ -357,6 +375,8 @@ class _Speller(ScriptReader):
         if fence is None:
             return []
         parts, self.at = list(self.split_arguments(*fence)), fence[1] + 1
+        if below and all(_VECTOR.fullmatch(part.text.strip()) for part in parts):  # `A_{nm}(\mathbf{k})`
+            return []
         defined = self.begins() and (self.follows("=") or self.follows("&"))
         if is_word or len(parts) > 1 or (self.follows("_") and not below) or defined:
             return [part for part in parts if not ELLIPSIS.fullmatch(part.text.strip())]
@@ -430,12 +450,12 @@ class _Speller(ScriptReader):
             below, above = (replace_marks(self.read_argument()), above) if sign == "_" else (below, self.read_argument())
         below = below and below.sub(_STACKED, 1)
         bound = _BOUND.fullmatch(PRIME.sub("'", below.text)) if below else None
-        if below is None or bound is None:  # `\\sum x_i` is read, `\\prod x_i` is not
+        if below is None or bound is None:  # `\sum x_i` is read, `\prod x_i` is not
             return self.put("\\substack" if below else f"\\{mark.command}", mark)
         summed = below.cut(*bound.span(bound.lastindex or 0)).sub(_SPACED, " ")
         ends = [below.cut(bound.end(bound.lastindex or 0), len(below.text)), *([above] if above else [])]
         beyond = join(self.text.source, ends)
-        takes_sum = self.before() in _TAKING  # `\\log \\sum_{j=1}^n` takes the sum, not its bound
+        takes_sum = self.before() in _TAKING  # `\log \sum_{j=1}^n` takes the sum, not its bound
         if not takes_sum:
             self.depends(beyond, mark, summed.text)
         self.put(f"\\{_SUMS[mark.command]}", mark)
@@ -444,6 +464,40 @@ class _Speller(ScriptReader):
             self.depends(beyond, mark, summed.text)
         ours, others = set(find_letters(summed.text)), set(find_letters(ends[0].text))
         return self.put(TIED, mark) if ours & others and len(others - ours) > 1 else None
+
+    # `\int_0^1 f_i g_i \, dx` and `\int d^3 x \, f_i` have the indices of the integrand.
+    def integral(self, mark: Mark) -> None:
+        start = self.at
+        while sign := self.script():
+            self.depends(self.read_argument(), mark) if sign != "'" else None
+        first, depth = self.at, 0
+        for number in range(first, len(self.marks)):
+            text = self.marks[number].text
+            depth += (text in "([{") - (text in ")]}") if len(text) == 1 else 0
+            if depth < 0 or text in ("=", "&") or self.marks[number].kind == "row":
+                break
+            if not depth and (end := self.find_measure(number)):
+                inside, self.at = self.text.cut(self.marks[first].start, self.marks[number].start), end
+                full = any(not part.is_space for part in self.marks[first:number])
+                return self.write_fenced("(", [inside], mark) if full else None
+        self.at = start
+        return self.as_it_is(mark)
+
+    # The mark after `dx \, dt`, `d^3 x`, `\mathrm{d}\Omega`, or 0. One with a subscript has an index.
+    def find_measure(self, at: int) -> int:
+        match = _MEASURE.match(self.text.text, self.marks[at].start)
+        end = match.end() if match else 0
+        return next((n for n, mark in enumerate(self.marks) if mark.start >= end), len(self.marks)) if end else 0
+
+    # `\overset{(1)}{=}` is the sign.
+    def stack(self, mark: Mark) -> None:
+        start = self.at
+        self.read_argument()
+        sign = self.read_argument()
+        if sign.text.strip() == "=":
+            return self.put("=", mark)
+        self.at = start
+        return self.as_it_is(mark)
 
     # `\frac{\partial y_i}{\partial x_j}` has the indices of the fraction without its signs.
     def fraction(self, mark: Mark) -> None:
@@ -474,6 +528,8 @@ _COMMANDS: dict[str, Callable[[_Speller, Mark], None]] = {
     **dict.fromkeys(("frac", "dfrac", "tfrac"), _Speller.fraction),
     **dict.fromkeys(("partial", "nabla"), _Speller.derivative),
     **dict.fromkeys(("cdot", "times"), _Speller.times),
+    **dict.fromkeys(("overset", "underset", "stackrel"), _Speller.stack),
+    "int": _Speller.integral,
     **dict.fromkeys(("label", "tag"), _Speller.drop),
     **dict.fromkeys(DOTS, _Speller.dots),
 }
