@@ -78,13 +78,15 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     stated = sorted(own)
     proposed = [*stated, *(letter for letter in propose(everything) if letter not in own)]
     causal = any(word in part.section.prose.text.lower() for part in parts if part.section.prose for word in _CAUSAL)
-    verdicts, findings = list[EquationVerdict](), list[Finding]()
+    verdicts, findings, understood = list[EquationVerdict](), list[Finding](), _Understood()
     for part, legend in zip(parts, _find_legends(parts, settings), strict=True):
         stated_here = {bound.letter: bound for bound in reversed(part.sizes)}
         part.known = own | stated_here | {letter: size for letter, size in legend.items() if size.size}
         names = frozenset(letter for bound in part.known.values() for letter in bound.size if letter.isupper())
         part.letters = Letters(frozenset(legend or stated_here), names, bool(legend))
-        part.trees = [[] if equation.skipped else part.letters.understand(equation) for equation in part.equations]
+        part.trees = [
+            [] if equation.skipped else _understand(equation, part.letters, understood) for equation in part.equations
+        ]
     sure = [trees for part in parts if part.letters.complete for trees in part.trees if trees]
     labels, contracted = find_labelled(sure), frozenset(find_contracted(side for sides in sure for side in sides))
     for part in parts:
@@ -133,6 +135,17 @@ def _read_section(section: Section, document: Document, memo: Told) -> _Parts:
 def _check_whole_text(formula: Formula) -> EquationVerdict:
     side = Side(formula.latex, formula.latex, None)
     return EquationVerdict(DocumentEquation(formula, side, side), "", tuple(check_specification(formula)))
+
+
+_Understood = dict[tuple[int, int, Letters], list[Expression]]
+
+
+# Notes write `$z_{bsd}$` on every page, and it means the same under the same legend.
+def _understand(equation: DocumentEquation, letters: Letters, understood: _Understood) -> list[Expression]:
+    key = id(equation.left.tree), id(equation.right and equation.right.tree), letters
+    if key not in understood:
+        understood[key] = [] if equation.skipped else letters.understand(equation)
+    return understood[key]
 
 
 # `wider` are the letters of a legend that the document could have.

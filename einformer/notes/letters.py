@@ -7,6 +7,7 @@ read. `propose` lists the letters that a legend would probably name; no equation
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from einformer.notes.reading import DocumentEquation, is_respelled
 
 _EXTREMES = ("min", "max")
 NO_LEGEND = "no legend"
+_CALLED = re.compile(r"\}[}' ]*\(")  # a bracket after a subscript
 RAISED = "↑"  # ends the name of a tensor once for each of its upper indices: `g_{ij}` and `g^{ij}` are two tensors
 
 
@@ -45,7 +47,8 @@ class Letters:
         }
         letters = replace(self, indices=self.indices | bound) if self.complete else self
         sides = [letters.read(side.tree) for side in equation.sides if side.tree]
-        return drop_labels(sides, _find_functions(sides))
+        called = _CALLED.search(equation.left.whole.text) is not None
+        return drop_labels(sides, _find_functions(sides)) if called else sides
 
     def read(self, side: Expression) -> Expression:
         return resolve(self._read(side, below=False), set(self.indices))
@@ -122,10 +125,11 @@ class Letters:
             return f"`{word}`: a word, or indices?"
         if root := next(_find_roots(nodes, sides), ""):
             return f"`{root}`: a size, or an index?"
-        if called := next((name for side in sides for name in _find_called(side)), ""):
+        products = [x for x in nodes if isinstance(x, Product)]
+        if called := next(_find_called(products), ""):
             return f"`{called}(…)` has no indices: a matrix?"
-        matrices = [name for side in sides for name in _find_matrices(side) if name not in self.sizes]
-        return f"`{matrices[0][0]}` has no indices: a matrix?" if matrices else ""
+        matrix = next((name for name in _find_matrices(products) if name not in self.sizes), "")
+        return f"`{matrix[0]}` has no indices: a matrix?" if matrix else ""
 
 
 # Letters that something runs over, and those in the subscripts, of two letters or more, of two tensors.
@@ -298,19 +302,18 @@ def _is_upper(power: Power) -> bool:
     return not isinstance(power.exponent, Tensor) and len(letters) > 1
 
 
-def _find_matrices(e: Expression) -> Iterator[str]:
-    for x in subexpressions(e):
-        tensors = (y for factor in x.factors for y in subexpressions(factor)) if isinstance(x, Product) else ()
-        if isinstance(x, Product) and any(isinstance(y, Tensor) and not is_derivative(y) for y in tensors):
-            yield from (f.name for f in x.factors if isinstance(f, Name) and f.name[0].isupper() and f.name.isascii())
+def _find_matrices(products: Sequence[Product]) -> Iterator[str]:
+    for x in products:
+        matrices = [f.name for f in x.factors if isinstance(f, Name) and f.name[0].isupper() and f.name.isascii()]
+        tensors = (y for factor in x.factors for y in subexpressions(factor)) if matrices else ()
+        if any(isinstance(y, Tensor) and not is_derivative(y) for y in tensors):
+            yield from matrices
 
 
 # `R(s - s')` may be a matrix that depends on a number.
-def _find_called(e: Expression) -> Iterator[str]:
-    for x in subexpressions(e):
-        factors = x.factors if isinstance(x, Product) else ()
-        for name, following in itertools.pairwise(factors):
+def _find_called(products: Sequence[Product]) -> Iterator[str]:
+    for name, following in (pair for x in products for pair in itertools.pairwise(x.factors)):
+        if isinstance(name, Name) and name.name[0].isupper():
             text = name.span.source.text[name.span.end :].lstrip("} ")
-            inside = any(isinstance(y, Tensor) for y in subexpressions(following))
-            if isinstance(name, Name) and name.name[0].isupper() and text.startswith("(") and not inside:
+            if text.startswith("(") and not any(isinstance(y, Tensor) for y in subexpressions(following)):
                 yield name.name

@@ -29,6 +29,7 @@ _SIGNS = frozenset(("<", ">", "<=", ">=", "!=", "≤", "≥", "≠", "∼", ":",
 _ENDS = frozenset(("\\quad", "\\qquad", ",", ";"))
 _GOES_ON = frozenset(("+", "-", "=", "\\cdot", "\\times"))
 _LAST = frozenset((",", ";", "-", "+", "\\cdot"))
+_INSIDE = frozenset(("letter", "digit", "space", "newline"))  # nothing is cut at them
 _OPEN, _CLOSED = frozenset((*"({[", "\\{")), frozenset((*")}]", "\\}"))
 Marks = list[Mark]
 NO_INDICES = "no indices"
@@ -138,6 +139,9 @@ def _cut(row: Marks, where: Callable[[Marks, int], int]) -> tuple[list[Marks], M
     pieces, ends, start, position, depth = list[Marks](), list[Mark](), 0, 0, 0
     while position < len(row):
         mark = row[position]
+        if mark.kind in _INSIDE:
+            position += 1
+            continue
         inner = mark.kind in ("begin", "end") and (mark.command in CASES or mark.command in MATRICES)
         depth += (mark.kind == "begin") - (mark.kind == "end") if inner else (mark.text in _OPEN) - (mark.text in _CLOSED)
         length = where(row, position) if depth <= 0 else 0

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from einformer.language.latex_reader import Mark, marks
 from einformer.notes.documents.pieces import Macro, Passage, join
 
 _LONGEST, _DEEPEST = 4_000, 20  # characters of expanded macros; longer ones stay unexpanded
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
 _PLACE = re.compile(r"#([1-9])")
 
 
 def expand_macros(text: Passage, macros: Mapping[str, Macro]) -> Passage:
-    return _Expander(macros).expand(text, 0) if macros else text
+    used = any(command in macros for command in _COMMAND.findall(text.text))
+    return _Expander(macros).expand(text, 0) if used else text
+
+
+# Formulas have parts in common, such as `i` and `x_{ij}`.
+@functools.lru_cache(4096)
+def read_marks(text: str) -> tuple[Mark, ...]:
+    return tuple(marks(text))
 
 
 # A limit on the characters that are still made, so that a macro of itself ends.
@@ -23,7 +32,7 @@ class _Expander:
 
     # The text stands `depth` macros down.
     def expand(self, text: Passage, depth: int) -> Passage:
-        marks_of_text, parts = list(marks(text.text)), list[Passage]()
+        marks_of_text, parts = read_marks(text.text), list[Passage]()
         position = number = 0
         while number < len(marks_of_text) and depth < _DEEPEST and self.left > 0:
             mark = marks_of_text[number]
@@ -47,7 +56,7 @@ def _fill(macro: Macro, arguments: list[Passage], missing: Passage, mark: Mark, 
     )
 
 
-def _read_arguments(text: Passage, marks_of_text: list[Mark], number: int, count: int) -> tuple[list[Passage], int]:
+def _read_arguments(text: Passage, marks_of_text: Sequence[Mark], number: int, count: int) -> tuple[list[Passage], int]:
     arguments = list[Passage]()
     while len(arguments) < count and number < len(marks_of_text):
         if marks_of_text[number].is_space:
@@ -63,7 +72,7 @@ def _read_arguments(text: Passage, marks_of_text: list[Mark], number: int, count
 
 
 # A mark that does not open a brace closes itself.
-def find_closing(marks_of_text: list[Mark], at: int) -> int:
+def find_closing(marks_of_text: Sequence[Mark], at: int) -> int:
     depth = 0
     for number in range(at, len(marks_of_text)):
         depth += {"{": 1, "}": -1}.get(marks_of_text[number].text, 0)

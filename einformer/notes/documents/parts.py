@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from einformer.language.latex_reader import marks
-from einformer.notes.documents.macros import find_closing
+from einformer.notes.documents.macros import find_closing, read_marks
 from einformer.notes.documents.pieces import Passage
 from einformer.notes.documents.signs import LETTERED, WORDS
 
@@ -18,7 +17,7 @@ class Cursor:
     """A cursor over the marks of a formula."""
 
     def __init__(self, text: Passage) -> None:
-        self.text, self.marks = text, list(marks(text.text))
+        self.text, self.marks = text, [*read_marks(text.text)]
         self.at = 0
 
     def skip_spaces(self) -> None:

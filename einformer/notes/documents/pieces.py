@@ -91,6 +91,8 @@ def is_inside(spans: Sequence[tuple[int, int]], position: int) -> bool:
 # Readers recurse once for each bracket.
 def is_too_deep(text: str) -> bool:
     depth = 0
+    if sum(map(text.count, "({[")) <= MAXIMUM_DEPTH // 2:
+        return False
     for character in text:
         depth += (character in "({[") - (character in ")}]")
         if depth > MAXIMUM_DEPTH // 2:
