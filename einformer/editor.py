@@ -65,15 +65,15 @@ class Page:
 
     # Columns are in the units of the editor.
     def place(self, span: Span) -> types.Range:
-        lines = (self.text[:at].split("\n") for at in (span.start, max(span.end, span.start + 1)))
+        lines = (self.text[:offset].split("\n") for offset in (span.start, max(span.end, span.start + 1)))
         ends = [self.document.position_to_client_units(ServerTextPosition(len(some) - 1, len(some[-1]))) for some in lines]
         return types.Range(*ends)
 
     # The smallest part of the text around a position, and the layer in which it stands.
     def find(self, position: types.Position) -> tuple[Node, Layer | None] | None:
         tree, here = self.checked[0], self.document.position_from_client_units(position)
-        at = sum(len(line) + 1 for line in self.text.split("\n")[: here.line]) + here.character
-        around = [(node, layer) for node, layer in _walk(tree) if _holds(node.span, at)] if tree else []
+        offset = sum(len(line) + 1 for line in self.text.split("\n")[: here.line]) + here.character
+        around = [(node, layer) for node, layer in _walk(tree) if _holds(node.span, offset)] if tree else []
         return min(around, key=lambda pair: pair[0].span.written.end - pair[0].span.written.start, default=None)
 
     def hover(self, position: types.Position) -> str:
@@ -92,10 +92,10 @@ class Page:
                 return ""
 
     def define(self, position: types.Position) -> types.Range | None:
-        tree, found = self.checked[0], self.find(position)
-        if tree is None or found is None:
+        tree, part = self.checked[0], self.find(position)
+        if tree is None or part is None:
             return None
-        node, layer = found
+        node, layer = part
         name = node.letter if isinstance(node, Index | Axis) else getattr(node, "name", "")
         nodes = (other for other in _define(name, layer, tree) if other.span.source is node.span.source)
         first = next(nodes, None)
@@ -150,19 +150,19 @@ def _describe(tensor: Tensor | Name | Weight, layer: Layer | None, tree: Spec) -
             return f"{kind} `{show(node)}`, {_shape(node.indices, tree)}" + _remark(node)
         case Tensor():
             line = next((q for q in equations(layer.body) if q.left is node), None) if layer else None
-            made = f"\n\n`{show(line)}`" if isinstance(line, Equation) else ""
-            return f"`{show(node)}`, {_shape(node.slots, tree)}{made}"
+            defining = f"\n\n`{show(line)}`" if isinstance(line, Equation) else ""
+            return f"`{show(node)}`, {_shape(node.slots, tree)}{defining}"
         case _:
             return ""
 
 
 def _shape(slots: tuple[Expression, ...] | tuple[Index, ...], tree: Spec) -> str:
     sizes = {axis.letter: show(axis.size) for axis in tree.axes}
-    each = (
+    lengths = (
         " ".join(f"({size})" if " " in size else size for size in (sizes.get(axis_of(x.letter), "?") for x in _indices(slot)))
         for slot in slots
     )
-    return f"shape ({', '.join(each)})"
+    return f"shape ({', '.join(lengths)})"
 
 
 def _indices(slot: Expression) -> list[Index]:

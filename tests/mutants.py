@@ -326,7 +326,7 @@ MUTANTS = (
     ),
     _mutant(
         "a number is right in each turn if it is in the first", "language/body.py",
-        "for at in itertools.product(*turns)]", "for at in [*itertools.product(*turns)][:1]]",
+        "for turn in itertools.product(*turns)]", "for turn in [*itertools.product(*turns)][:1]]",
         "binding.py::test_what_drops_has_one_probability[one turn]",
     ),
     _mutant(
@@ -495,7 +495,7 @@ MUTANTS = (
     ),
     _mutant(
         "a mask is causal whatever it is where it is open", "program/terms.py",
-        'return not self.opened(zero) and ', 'return ',
+        'return not self.expand_sums(zero) and ', 'return ',
         "canonical.py::test_a_biased_attention_is_one_kernel[in the mask]",
     ),
     _mutant(
@@ -525,12 +525,13 @@ MUTANTS = (
     ),
     _mutant(
         "what a turn leaves hides nothing", "program/softmax.py",
-        "[part.before, part.last]", "[part.before]",
+        "within, *carried.sources)\n        add(carried.after, *carried.sources)",
+        "within, *carried.sources[:1])\n        add(carried.after, *carried.sources[:1])",
         "interpreters.py::test_each_form_alone[distinct-a mask that data decide in a turn]",
     ),
     _mutant(
         "a logarithm of zero hides nothing", "program/softmax.py",
-        'row.at_zero == -math.inf and "data" in found', "False",
+        'row.at_zero == -math.inf and "data" in inherited', "False",
         "interpreters.py::test_each_form_alone[distinct-keys of which data choose by a logarithm]",
     ),
     _mutant(
@@ -1376,7 +1377,7 @@ MUTANTS = (
     ),
     _mutant(
         "the whole has no say in the ties of its text part", "huggingface/wrappers.py",
-        "said = {} if tied is None else {_TIE: tied}", "said: dict[str, object] = {}",
+        "own = {} if tied is None else {_TIE: tied}", "own: dict[str, object] = {}",
         "wrappers.py::test_parameters_of_the_text_part_are_theirs[internvl]",
     ),
     _mutant(
@@ -1880,7 +1881,7 @@ MUTANTS = (
     # ------------------------------------------------------------------------------------------------------------- pictures
     _mutant(
         "an arrow comes from the first value alone that is read", "interpreters/diagram.py",
-        "if inner in known and (node := self.find(inner))]", "if inner in known and (node := self.find(inner))][:1]",
+        "if inner in boxed and (node := self.find(inner))]", "if inner in boxed and (node := self.find(inner))][:1]",
         "draw.py::test_arrows_are_what_equations_read",
     ),
     _mutant(
@@ -1931,12 +1932,12 @@ MUTANTS = (
     ),
     _mutant(
         "no turn reads what the one before left", "program/rewrite.py",
-        "if {each.within, each.after} & {*inner}]", "if not inner]",
+        "if {*tensor.values} & {*inner}]", "if not inner]",
         "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch",
     ),
     _mutant(
         "what only a branch reads is felt by the others", "interpreters/torch/emit.py",
-        "if self.has_steep(line.value):", "if not line:",
+        "if not self.has_steep(value):", "if value:",
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken",
     ),
     _mutant(

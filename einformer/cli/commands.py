@@ -207,12 +207,12 @@ def _count_generation(options: argparse.Namespace, model: Model) -> int:
     inputs = _read_inputs(options, model)
     _set_defaults(options)
     memory = int(read_devices()[options.device or "h100-sxm"].memory)
-    taken = generation.count_generation(model, memory, options.precision, options.cache or "", options.weights or "", **inputs)
+    counts = generation.count_generation(model, memory, options.precision, options.cache or "", options.weights or "", **inputs)
     if options.json:
-        show_json({"target": options.target, "title": model.spec.title} | taken.data())
+        show_json({"target": options.target, "title": model.spec.title} | counts.data())
     else:
         about = ", ".join([model.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in inputs.items())])
-        show(f"{about}\n\n{align([generation.HEAD, *taken.table()])}\n\n{align_texts(list(taken.rows()))}")
+        show(f"{about}\n\n{align([generation.HEAD, *counts.table()])}\n\n{align_texts(list(counts.rows()))}")
     return OK
 
 

@@ -85,7 +85,7 @@ def see(name: str, value: object, loop: tuple[str, ...]) -> None:
 
 
 # A function without such annotations stays as it is.
-def annotated(function: _F) -> _F:
+def wrap_annotated(function: _F) -> _F:
     try:
         return wrap("", function) if switch.active() else function  # type: ignore[return-value]
     except EinformerError:

@@ -55,7 +55,7 @@ class _Functions(ast.NodeTransformer):
         parameters = [part.arg for part in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         suffixed = select_suffixed(dict.fromkeys([*parameters, *_find_assigned(node.body)]), self.known)
         if any(map(_names_axes, (node.returns, *(p.annotation for p in node.args.args)))):
-            node.decorator_list.append(ast.Attribute(ast.Name(self.frames, ast.Load()), "annotated", ast.Load()))
+            node.decorator_list.append(ast.Attribute(ast.Name(self.frames, ast.Load()), "wrap_annotated", ast.Load()))
         if suffixed:
             owner = parameters[0] if parameters[:1] == ["self"] else "None"
             documented, first = ast.get_docstring(node, clean=False) is not None, node.body[0]

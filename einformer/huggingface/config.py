@@ -253,7 +253,7 @@ def _read_model_type(config: JsonObject, part: ConfigPart) -> str:
 
 def _find_unknown_keys(config: JsonObject, table: Family) -> Iterator[Finding]:
     unknown = [key for key in config.values if key not in table.known]
-    objects = [key for key, inner in OPENED.items() if any(known.startswith(f"{inner}.") for known in table.known)]
+    objects = [key for key, inner in OPENED.items() if any(handled.startswith(f"{inner}.") for handled in table.known)]
     for key in unknown[:_MOST_UNKNOWN]:
         close = difflib.get_close_matches(str(key)[:60], [*table.known, *objects], n=1)
         fix = f"`{close[0]}`" if close else "the config without it, if it has no say in what the model computes"

@@ -69,10 +69,10 @@ def open_objects(document: JsonObject) -> JsonObject:
     Raises EinformerError E615 if two keys of one name differ.
     """
     items = document.values.items()
-    inner = (each for key, value in items if key in OPENED for each in _walk(key, OPENED[key], value, 2))
+    inner = (item for key, value in items if key in OPENED for item in _walk(key, OPENED[key], value, 2))
     kinds = [*_find_kinds(document), *_find_heads(document)]
-    told = {key for key, _, _ in kinds}
-    plain = ((key, key, value) for key, value in items if key not in OPENED and key not in told)
+    named = {key for key, _, _ in kinds}
+    plain = ((key, key, value) for key, value in items if key not in OPENED and key not in named)
     return _collect(document, [*plain, *inner, *kinds])
 
 
@@ -81,9 +81,9 @@ def _find_kinds(document: JsonObject) -> list[tuple[str, str, object]]:
     match document.values:
         case {"per_layer_config": dict(layers), "layer_types": [*words]}:
             own: dict[str, object] = {str(layer).lstrip("0") or "0": value for layer, value in layers.items()}
-            said = [own.get(str(layer), {}) for layer in range(len(words))]
-            kinds = {word: one for word, one in zip(map(str, words), said, strict=True) if isinstance(one, dict)}
-            if said == [kinds.get(str(word)) for word in words] and len(layers) == sum(map(bool, said)):
+            by_layer = [own.get(str(layer), {}) for layer in range(len(words))]
+            kinds = {word: one for word, one in zip(map(str, words), by_layer, strict=True) if isinstance(one, dict)}
+            if by_layer == [kinds.get(str(word)) for word in words] and len(layers) == sum(map(bool, by_layer)):
                 inner = "per_layer_config"
                 return [(inner, f"{inner}.{word}.{key}", value) for word, one in kinds.items() for key, value in one.items()]
     return []
@@ -126,9 +126,9 @@ def _walk(written: str, path: str, value: object, depth: int) -> Iterator[tuple[
     if not (isinstance(value, dict) and depth):
         yield written, path, value
         return
-    for key, each in value.items():
+    for key, part in value.items():
         inner = f"{path}.{key}"
-        yield from _walk(f"{written}.{key}", OPENED.get(inner, inner), each, depth - 1)
+        yield from _walk(f"{written}.{key}", OPENED.get(inner, inner), part, depth - 1)
 
 
 # Keys are strings before a colon. Raises EinformerError E610 for a key that its object has already.

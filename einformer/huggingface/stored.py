@@ -175,7 +175,7 @@ def write_folder(
         unfinished = tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished-")
         beside = pathlib.Path(alone(lambda: stack.enter_context(unfinished)) or folder)
         for file, names in zip(files, shards, strict=True):
-            tensors = {name: made for name in names if (made := tensor(name)) is not None}
+            tensors = {name: weight for name in names if (weight := tensor(name)) is not None}
             alone(functools.partial(write, tensors, beside / file))
             del tensors
         alone(lambda: _move_into_place(dict(zip(files, shards, strict=True)), sum(sizes.values()), beside, folder))

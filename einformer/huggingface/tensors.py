@@ -126,11 +126,11 @@ def read(
     table = family(model_type)
     named = {_read_name(table, name): tensor for name, tensor in find_tensors(source).items()}
     stored, others = _find_part(table, named) if part else (named, {})
-    found = _add_prefix(table, stored)
-    rows = tuple(_make_rows(table, weights, lambda row: row.name in found))
+    prefixed = _add_prefix(table, stored)
+    rows = tuple(_make_rows(table, weights, lambda row: row.name in prefixed))
     forms = table.tensors.ignored.items()
-    ignored = others | {name: why for name in found for form, why in forms if match_form(form).fullmatch(name)}
-    checkpoint = Checkpoint(rows, found, ignored, regions)
+    ignored = others | {name: why for name in prefixed for form, why in forms if match_form(form).fullmatch(name)}
+    checkpoint = Checkpoint(rows, prefixed, ignored, regions)
     place = "the state dict" if isinstance(source, Mapping) else f"`{source}`"
     findings = list(_find_misfits(checkpoint, table, weights, place)) or list(_find_untied(checkpoint, table))
     if findings:

@@ -72,10 +72,10 @@ def _open_part(document: JsonObject, place: str, wrapper: Mapping[str, Any]) -> 
     assert isinstance(values, dict)
     places = {key.removeprefix(prefix): span for key, span in document.places.items() if key.startswith(prefix)}
     tied = _read_tie(document.values.get(_TIE), str(wrapper.get("tied", "whole")).lower())
-    said = {} if tied is None else {_TIE: tied}
-    said |= {_STORED: document.values[_STORED]} if document.values.get(_STORED) and not values.get(_STORED) else {}
+    own = {} if tied is None else {_TIE: tied}
+    own |= {_STORED: document.values[_STORED]} if document.values.get(_STORED) and not values.get(_STORED) else {}
     kind = {"model_type": wrapper["type"]} if wrapper else {}
-    return JsonObject({**kind, **values, **said}, document.source, places)
+    return JsonObject({**kind, **values, **own}, document.source, places)
 
 
 # Returns None if the part says whether it is tied.

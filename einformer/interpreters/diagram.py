@@ -370,13 +370,13 @@ class _Draft:
         return {*self.at, *(self.outer.known if self.outer else ())}
 
     def find_sources(self, value: Value) -> list[Box]:
-        known = self.known
-        return [node for inner in walk(value, closed=known) if inner in known and (node := self.find(inner))]
+        boxed = self.known
+        return [node for inner in walk(value, closed=boxed) if inner in boxed and (node := self.find(inner))]
 
     # The first of the colours that fits an operation of the box.
     def choose_kind(self, value: Value) -> str:
-        known = self.known
-        kinds = {_find_kind(inner) for inner in walk(value, closed=known) if inner not in known} | {"pointwise"}
+        boxed = self.known
+        kinds = {_find_kind(inner) for inner in walk(value, closed=boxed) if inner not in boxed} | {"pointwise"}
         return next(kind for kind in COLOURS if kind in kinds)
 
     # ------------------------------------------------------------------------------------------------------- shapes
@@ -686,10 +686,10 @@ class MaskOfPositions:
 
     # Raises E601 where data decide.
     def compute(self, legend: Legend, length: int, place: Sequence[int], rows: Iterable[int] = range(_CELLS)) -> Grid:
-        step, at = length // _CELLS, dict(zip(self.places, place, strict=True))
+        step, places = length // _CELLS, dict(zip(self.places, place, strict=True))
         return tuple(
             tuple(
-                bool(legend.number(self.shown, at | {self.query: row * step, self.key: column * step})) != self.hides
+                bool(legend.number(self.shown, places | {self.query: row * step, self.key: column * step})) != self.hides
                 for column in range(_CELLS)
             )
             for row in rows

@@ -182,7 +182,7 @@ class MathML(Display):
         return f"<mfrac>{_join(above)}{_join(below)}</mfrac>"
 
     # A power stands behind the slots of a tensor: digits of a name stand above them.
-    def raised(self, base: Expression, text: str, exponent: str) -> str:
+    def write_power(self, base: Expression, text: str, exponent: str) -> str:
         return f"<msup>{_join(text)}{_join(exponent)}</msup>"
 
     def fence(self, name: str, text: str) -> str:
@@ -218,8 +218,8 @@ class MathML(Display):
         return f'<mtext style="font-style: italic">{escape(comment, quote=False)}</mtext>'
 
     def remarks_beside(self, note: str, comment: str) -> str:
-        source, said = (f"<mtext>{escape(text, quote=False)}</mtext>" if text else "" for text in (note, comment))
-        return self.separate(f'<mi intent="_source">@</mi>{self.blank}{source}' if source else "", said)
+        source, words = (f"<mtext>{escape(text, quote=False)}</mtext>" if text else "" for text in (note, comment))
+        return self.separate(f'<mi intent="_source">@</mi>{self.blank}{source}' if source else "", words)
 
     def separate(self, *parts: str) -> str:
         return '<mspace width="2em"/>'.join(filter(None, parts))

@@ -263,7 +263,7 @@ class _Body:
         letters = [x for x in self.turns if any(isinstance(part, Index) and part.letter == x for part in subexpressions(e))]
         try:
             turns = [range(int(self.legend.number(self.turns[x]))) for x in letters]
-            numbers = [self.legend.number(e, dict(zip(letters, at, strict=True))) for at in itertools.product(*turns)]
+            numbers = [self.legend.number(e, dict(zip(letters, turn, strict=True))) for turn in itertools.product(*turns)]
         except EinformerError as error:
             yield from (finding for finding in error.findings if finding.code not in ("E204", "E601"))
             return
@@ -513,15 +513,15 @@ def _find_probabilities(layer: Layer, layers: Mapping[str, Layer]) -> dict[str, 
         own = _find_probabilities(inner, layers)
         pairs = zip(inner.formals, call.arguments, strict=False)
         read += [(argument, own[formal.name]) for formal, argument in pairs if formal.name in own]
-    found = dict[str, bool]()
-    for e, known in read:
+    probabilities = dict[str, bool]()
+    for e, certain in read:
         for part in subexpressions(e):
             if isinstance(part, Name):
-                found[part.name] = found.get(part.name, True) and known and part is e
+                probabilities[part.name] = probabilities.get(part.name, True) and certain and part is e
     for equation in reversed([*equations(layer.body)]):
-        if equation.left.name in found:
-            found |= {part.name: False for part in subexpressions(equation.right) if isinstance(part, Name)}
-    return {formal.name: found[formal.name] for formal in layer.formals if formal.name in found}
+        if equation.left.name in probabilities:
+            probabilities |= {part.name: False for part in subexpressions(equation.right) if isinstance(part, Name)}
+    return {formal.name: probabilities[formal.name] for formal in layer.formals if formal.name in probabilities}
 
 
 # As many arguments as the row of the primitive says, with or without an index.

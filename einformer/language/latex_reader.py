@@ -263,7 +263,7 @@ class _RowReader:
         """argument: "{" item* "}" | letter | digit | name; the cursor goes past it"""
         first = self.next()
         if first is None:
-            self.unexpected(mark, "braces around the argument")
+            self.refuse(mark, "braces around the argument")
         if first.text == "{" and first.close:
             return Argument(first.inside, first.close)
         if first.command in FONTS and self.at < len(self.marks) and self.marks[self.at].text == "{":
@@ -271,7 +271,7 @@ class _RowReader:
             group = self.marks[self.at - 1]
             return Argument((first, group), group.close or group)
         if not (first.kind in ("letter", "digit") or first.command in {"prime", *LETTERS, *NAMED}):
-            self.unexpected(first, "braces around the argument")
+            self.refuse(first, "braces around the argument")
         return Argument((first,), first)
 
     def emit(self, kind: str, text: str, start: int, end: int) -> None:
@@ -284,7 +284,7 @@ class _RowReader:
     def put(self, kind: str, mark: Mark, text: str = "") -> None:
         self.emit(kind, text or mark.text, mark.start, mark.start + len(mark.text))
 
-    def unexpected(self, mark: Mark, fix: str) -> NoReturn:
+    def refuse(self, mark: Mark, fix: str) -> NoReturn:
         raise fail("E101", f"`{mark.text}` is not expected here", self.place(mark), fix=fix)
 
     def place(self, mark: Mark) -> Span:
@@ -367,7 +367,7 @@ class _RowReader:
             self.call("sqrt", mark)
             self.items(part, ")")
         elif name in ("left", "right"):
-            self.stretched(mark)
+            self.stretch(mark)
         elif name in FENCES:
             self.fence(FENCES[name], mark, opens=name.startswith("l"))
         elif name in ("cdot", "times"):
@@ -392,7 +392,7 @@ class _RowReader:
             case "∞":
                 self.name("inf", mark.start, mark.end)
             case text if fix := _MISPLACED.get(text.translate(SYNONYMS)):
-                self.unexpected(mark, fix)
+                self.refuse(mark, fix)
             case text:
                 self.put(text.translate(SYNONYMS), mark)
 
@@ -496,13 +496,13 @@ class _RowReader:
         self.items(under, "}")
 
     # `\left` and `\right` stretch the bracket that follows; between `\left|` and `\right|` is `abs(…)`.
-    def stretched(self, mark: Mark) -> None:
+    def stretch(self, mark: Mark) -> None:
         following = self.marks[self.at] if self.at < len(self.marks) else mark
         if following.text == "|":
             self.at += 1
             self.fence("abs", following, opens=mark.command == "left")
         elif following.text not in ("(", ")", "[", "]") and following.command not in FENCES:
-            self.unexpected(following, "`\\left(` and `\\right)`")
+            self.refuse(following, "`\\left(` and `\\right)`")
 
     # `\lfloor a \rfloor` is `floor(a)`.
     def fence(self, name: str, mark: Mark, opens: bool) -> None:
@@ -518,12 +518,12 @@ class _RowReader:
     # `\cdot` stands between two factors, which multiply without it too.
     def product(self, mark: Mark) -> None:
         if not self.tokens or self.tokens[-1].kind not in ("name", "number", ")", "}", CLOSE):
-            self.unexpected(mark, "a factor on either side")
+            self.refuse(mark, "a factor on either side")
         self.times = mark
 
     def check_product(self, following: str) -> None:
         if self.times and following not in ("name", "number", "(", "{", FRACTION, BRANCHES):
-            self.unexpected(self.times, "a factor on either side")
+            self.refuse(self.times, "a factor on either side")
         self.times = None
 
     def cases(self, begin: Mark) -> None:
@@ -569,7 +569,7 @@ class _RowReader:
             elif mark.text == "{":
                 self.marks, self.at = (*mark.inside, *self.marks[self.at :]), 0
             elif not (mark.is_space or mark.text in ("&", "&&", "$")):
-                self.unexpected(mark, "`\text{…}` for what is said beside a formula")
+                self.refuse(mark, "`\text{…}` for what is said beside a formula")
         return text.strip()
 
 

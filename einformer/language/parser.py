@@ -577,7 +577,7 @@ class _Parser(Formulas):
     # What is said of the head is said above the first entry.
     def heading(self, named: Callable[[], _Entry]) -> list[_Entry]:
         self.next()
-        entries = self.listed(named) if self.peek().kind != "end" else []
+        entries = self.read_list(named) if self.peek().kind != "end" else []
         self.refuse_note()
         return [replace(entry, above=_remarks_of(self.line)) for entry in entries[:1]] + entries[1:]
 
@@ -600,7 +600,7 @@ class _Parser(Formulas):
         return self.sum(), self.sum() if self.accept("=") else None, self.sum() if self.accept("<=") else None
 
     def scalar(self) -> Scalar:
-        name = self.declared("the name of a scalar")
+        name = self.declaration("the name of a scalar")
         self.refuse_listing("scalars", name.name, "value", f"{name.name} = …")
         value = self.value()
         self.end()
@@ -608,7 +608,7 @@ class _Parser(Formulas):
         return Scalar(name.name, name.indices, value, *beside, above=self.line.above, span=name.span)
 
     def scalar_of_the_library(self) -> Scalar:
-        name = self.declared("the name of a scalar")
+        name = self.declaration("the name of a scalar")
         if self.peek().kind != "=":
             return _take_scalar(self.library, name)
         value, named = self.value(), (s for s in self.library.scalars if (s.name, s.indices) == (name.name, name.indices))
@@ -625,19 +625,19 @@ class _Parser(Formulas):
         self.expect("=")
         return self.listing() if self.accept("[") else self.expression()
 
-    def listed(self, rule: Callable[[], _Item]) -> list[_Item]:
+    def read_list(self, rule: Callable[[], _Item]) -> list[_Item]:
         items = [rule()]
         while self.accept(","):
             items.append(rule())
         return items
 
     def listing(self) -> tuple[Number, ...]:
-        items = self.listed(self.signed_number)
+        items = self.read_list(self.signed_number)
         self.expect("]")
         return tuple(items)
 
     # A name with the letters of its subscript.
-    def declared(self, what: str) -> Weight:
+    def declaration(self, what: str) -> Weight:
         name = self.new_name(what)
         return Weight(name.text, self.indices(), span=name.span)
 
@@ -660,7 +660,7 @@ class _Parser(Formulas):
             return self.layer_of_the_library(name, head, body)
         indices = self.indices()
         self.expect("(")
-        formals = self.listed(self.formal)
+        formals = self.read_list(self.formal)
         self.expect(")")
         self.expect("->")
         output = self.left()
@@ -684,7 +684,7 @@ class _Parser(Formulas):
         return self.letter()
 
     def formal(self) -> Tensor:
-        name = self.declared("an input such as `z_bsd`")
+        name = self.declaration("an input such as `z_bsd`")
         return Tensor(name.name, name.indices, span=join_spans(name.span, self.before()))
 
     def body(self, lines: list[LogicalLine], output: Tensor | Name) -> tuple[tuple[Weight, ...], tuple[Statement, ...]]:
@@ -739,7 +739,7 @@ class _Parser(Formulas):
                 return [*declared[:-1], replace(declared[-1], comment=self.line.comment)]
 
     def weight(self, kind: Literal["trained", "buffer"]) -> Weight:
-        name = self.declared("the name of a weight")
+        name = self.declaration("the name of a weight")
         optional, default = self.accept("?"), self.sum() if self.accept("=") else None
         span = join_spans(name.span, self.before())
         return Weight(name.name, name.indices, kind, optional, default, span=span)

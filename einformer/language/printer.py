@@ -474,7 +474,7 @@ class Display(Printer):
     def fraction(self, above: str, below: str) -> str: ...
 
     @abstractmethod
-    def raised(self, base: Expression, text: str, exponent: str) -> str: ...
+    def write_power(self, base: Expression, text: str, exponent: str) -> str: ...
 
     @abstractmethod
     def fence(self, name: str, text: str) -> str: ...
@@ -531,7 +531,7 @@ class Display(Printer):
         text = self.base(base)
         if isinstance(base, Number) and "e" in number(base.value):
             text = self.enclose(text)
-        return self.raised(base, text, self.flat.expression(exponent))
+        return self.write_power(base, text, self.flat.expression(exponent))
 
     # ¬ is read with what stands next to it: `¬(s = e)`, where `not s == e` is plain.
     def deny(self, condition: Expression) -> str:

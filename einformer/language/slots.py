@@ -294,15 +294,15 @@ class Whole:
 
     @cached_property
     def either(self) -> Inputs:
-        outside = {x.name for q in equations(self.layer.body) for x in self.unrounded(q.right) if isinstance(x, Tensor)}
+        outside = {x.name for q in equations(self.layer.body) for x in self.list_unrounded(q.right) if isinstance(x, Tensor)}
         return frozenset(self.formals - outside - self.selecting)
 
     # A number that is compared or rounded need not be whole.
-    def unrounded(self, e: Expression) -> Iterator[Expression]:
+    def list_unrounded(self, e: Expression) -> Iterator[Expression]:
         if not (isinstance(e, Apply) and e.name in (*COMPARISONS, *ROUNDING)):
             yield e
             for child in children(e):
-                yield from self.unrounded(child)
+                yield from self.list_unrounded(child)
 
     # Tensors in slots must be whole, and inputs of a layer that reads them in slots.
     def slots(self, e: Expression) -> Iterator[Expression]:

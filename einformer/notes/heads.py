@@ -41,13 +41,13 @@ def propose(document: Document, lines: Sequence[DocumentEquation], fences: tuple
         return "a block of einformer with the legend and the head of a layer, and equations below it"
     sizes, letters = _read_first_sizes(document), list(_list_letters(lines))
     bare = dict.fromkeys(node.name for line in lines for node in line.nodes() if isinstance(node, Name))
-    taken = letters.count("h") or "E" in bare
-    plain = {letter: "H" if letter == "e" and not taken else letter.upper() for letter in letters}
+    clash = letters.count("h") or "E" in bare
+    plain = {letter: "H" if letter == "e" and not clash else letter.upper() for letter in letters}
     legend = [f"  {letter}: {sizes[letter].size if letter in sizes else plain[letter]}" for letter in letters]
     inputs = ", ".join(_drop_primes(tensor) for name, tensor in free.items() if _is_given(name))
     learned = ", ".join(_drop_primes(tensor) for name, tensor in free.items() if not _is_given(name))
-    known = bare.keys() - defined.keys() - set(re.findall(r"\w+", " ".join(legend)))
-    scalars = ", ".join(scalar.name for scalar in library().scalars if scalar.name in known and not scalar.indices)
+    shared = bare.keys() - defined.keys() - set(re.findall(r"\w+", " ".join(legend)))
+    scalars = ", ".join(scalar.name for scalar in library().scalars if scalar.name in shared and not scalar.indices)
     head = f"layer Note({inputs}) -> {show(list(defined.values())[-1])}:"
     weights = [f"  weights {learned}"] * bool(learned)
     return "\n".join(

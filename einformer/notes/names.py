@@ -163,8 +163,10 @@ class _StatementReader:
                     self.compare(target, shape, value, name)
                 if isinstance(target, ast.Name):
                     same = value and declared and len(value.shape) == len(declared)
-                    known = value if value and not value.open else None
-                    self.tensors[name] = ShapedValue(declared, value.normalised if same and value else 0) if declared else known
+                    shaped = value if value and not value.open else None
+                    self.tensors[name] = (
+                        ShapedValue(declared, value.normalised if same and value else 0) if declared else shaped
+                    )
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
                     self.assign(part.value if isinstance(part, ast.Starred) else part, None)

@@ -233,8 +233,8 @@ class _Formula:
 
     # Rows such as `x_i ≈ y_i` are counted, and not judged.
     def unequal(self, sign: Mark, left: Marks, right: Marks) -> Iterator[DocumentEquation]:
-        said = sign.text in _LIKE or (sign.kind == "command" and sign.command in _LIKE_COMMANDS)
-        if said and _holds(left) and _holds(right) and any(mark.text == "_" for mark in (*left, *right)):
+        alike = sign.text in _LIKE or (sign.kind == "command" and sign.command in _LIKE_COMMANDS)
+        if alike and _holds(left) and _holds(right) and any(mark.text == "_" for mark in (*left, *right)):
             unread = f"`{sign.text}` is not an equality"
             yield DocumentEquation(self.formula, self.side(left, unread), self.side(right, unread))
 

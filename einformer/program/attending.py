@@ -179,7 +179,7 @@ class Attending:
 
     def read_product(self, value: Value, operator: str) -> Term:
         terms = self.take_apart(value, operator)
-        return terms[0] if len(terms) == 1 else Term(ONE, {self.scope.values.sealed(value): ONE})
+        return terms[0] if len(terms) == 1 else Term(ONE, {self.scope.values.seal(value): ONE})
 
     def split_dropout(self, value: Value) -> tuple[Value, Value | None]:
         match value.operation:
@@ -364,7 +364,7 @@ class Attending:
             one = Value(op.Constant(1), (), "integer")
             return [replace(pair, query=query) for pair, query in zip(products, queries, strict=True)], one
         size = self.scope.values.size(features[0])
-        root = self.scope.values.opened(map_values("^", [size, Value(op.Constant(-0.5), (), "number")]))
+        root = self.scope.values.expand_sums(map_values("^", [size, Value(op.Constant(-0.5), (), "number")]))
         alone = len(products) == 1 and len(features) == 1 and identity(root) == identity((scale,))
         return products, None if alone else spell(scale)
 

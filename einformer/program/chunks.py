@@ -133,7 +133,7 @@ class Chunking:
             renamed, rest = self.read_renamed(factor.value, recur), inside[0].without(factor)
             if renamed and power == 1 and {*renamed} == own and {*renamed.values()} == {*value.operation.letters}:
                 probe = _rename(spell(replace(rest, number=ONE)), {new: old for old, new in renamed.items()})
-                return None if self.reads_state(probe, recur) else Term(rest.number, {self.scope.values.sealed(probe): ONE})
+                return None if self.reads_state(probe, recur) else Term(rest.number, {self.scope.values.seal(probe): ONE})
         return None
 
     # Returns the letters of the state that have another name where it is read at the position before.
@@ -141,7 +141,7 @@ class Chunking:
         if not isinstance(value.operation, op.Gather) or value.operation.argument is not recur.so_far:
             return None
         before = add([Value(op.Turn(recur.letter), (), "integer"), Value(op.Constant(-1), (), "integer")])
-        renamed, opened = dict[str, str](), self.scope.values.opened
+        renamed, opened = dict[str, str](), self.scope.values.expand_sums
         for label, number, *_ in value.operation.slots:
             if label == (recur.letter,) and identity(opened(number)) == identity(opened(before)):
                 continue
@@ -217,9 +217,9 @@ def find_chunks(function: Function, legend: Legend, trained: frozenset[str]) -> 
             (linear,) = (v.operation for v in walk(mapped, closed=scope.names) if isinstance(v.operation, LinearMap))
             maps.append(linear)
             read = linear.argument
-        found = chunking.find(read) if read is value or read not in scope.names else None
-        if isinstance(found, tuple) and scope.allows(Value(found[1])):
-            chunks[value] = (replace(found[0], maps=tuple(reversed(maps))), found[1])
+        chunked = chunking.find(read) if read is value or read not in scope.names else None
+        if isinstance(chunked, tuple) and scope.allows(Value(chunked[1])):
+            chunks[value] = (replace(chunked[0], maps=tuple(reversed(maps))), chunked[1])
         return value
 
     if chunking.loops:

@@ -27,7 +27,7 @@ from einformer.language.tree import Expression, Spec
 from einformer.program import operations as op
 from einformer.program.kernels import PAIR, Gathered, LinearMap, Picked, Routed
 from einformer.program.operations import Axes, Carried, Function, Line, Turns, Value, map_values, replace_operands, unite_axes
-from einformer.program.rewrite import Rewriting, walk_calls, walk_lines, walk_loops, walk_values
+from einformer.program.rewrite import Rewriting, walk_calls, walk_carried, walk_lines, walk_values
 from einformer.program.sharding import Sharding, Window, clash, is_own, is_size, own, refuse_unused
 from einformer.program.windows import find_windows
 
@@ -201,7 +201,7 @@ def shard(
 
     Parts of a tensor of which a version is `kept` are summed before they are kept.
     """
-    return {each: function for each, function, _ in _shard_functions(functions, spec, name, sharding, legend, kept)}
+    return {layer: function for layer, function, _ in _shard_functions(functions, spec, name, sharding, legend, kept)}
 
 
 def find_own(functions: Mapping[str, Function], spec: Spec, name: str, sharding: Sharding, legend: Legend) -> dict[Value, Axes]:
@@ -225,21 +225,21 @@ def _shard_functions(
     fixed, partial, new = _find_fixed(functions, buffers), dict[str, Parts](), dict[str, Function]()
     windows = find_windows(functions, spec, name, sharding, legend)
     sharding = replace(sharding, windows=tuple(windows.letters.items()))
-    for each, function in functions.items():
-        own_kept = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == each)
+    for callee, function in functions.items():
+        own_kept = frozenset((tensor, loops) for layer, tensor, loops in kept if layer == callee)
         rewriting = ForRank(
             sharding=split_pairs(function, sharding),
             legend=legend,
             partial=partial,
             callees=new,
-            fixed=fixed[each],
-            is_model=each == name,
+            fixed=fixed[callee],
+            is_model=callee == name,
             kept=own_kept,
             slots=windows.slots,
         )
-        new[each] = write_lines(rewriting.rewrite_function(function))
-        partial[each] = rewriting.parts.get(new[each].output.value, {})
-        yield each, new[each], rewriting
+        new[callee] = write_lines(rewriting.rewrite_function(function))
+        partial[callee] = rewriting.parts.get(new[callee].output.value, {})
+        yield callee, new[callee], rewriting
 
 
 def split_pairs(function: Function, sharding: Sharding) -> Sharding:
@@ -307,16 +307,16 @@ class ForRank(Rewriting):
     # Inputs and weights are what they were, with fewer numbers.
     def rewrite_function(self, function: Function) -> Function:
         moving = [line.value for line in function.inputs if line.name not in self.fixed and line.value.kind == "tensor"]
-        carried = [each for turns in walk_loops(function.lines) for each in turns.carried]
-        self.handed |= {value: each.within for each in carried for value in (each.before, each.last) if value is not None}
+        carried = [*walk_carried(function.lines)]
+        self.handed |= {value: tensor.within for tensor in carried for value in tensor.sources}
         streams = () if self.is_model else moving
         self.new |= {line.value: line.value for line in function.inputs}
         self.new |= {value: self.split_between(value) for value in streams}
-        for each in carried:  # what is there before a loop, and is whole, stays whole in it
-            whole = each.before is not None and (
-                isinstance(each.before.operation, op.StoredWeight) or self.is_whole(each.before)
+        for tensor in carried:  # what is there before a loop, and is whole, stays whole in it
+            whole = tensor.before is not None and (
+                isinstance(tensor.before.operation, op.StoredWeight) or self.is_whole(tensor.before)
             )
-            self.new |= {value: self.split_between(value, not whole) for value in (each.within, each.after)}
+            self.new |= {value: self.split_between(value, not whole) for value in tensor.values}
         self.moving |= {self.new[value] for value in moving}
         for line in (*function.inputs, *function.weights):
             self.refuse_clash(line.value.axes, line.value.span)
@@ -451,7 +451,7 @@ class ForRank(Rewriting):
     # Returns the letter of all numbers, too.
     def gather_whole(self, value: Value, letter: str) -> tuple[Value, str]:
         fresh = self.choose_letter(letter, value.axes)
-        axes, mesh = tuple(fresh if each == letter else each for each in value.axes), self.sharding.axis(letter)
+        axes, mesh = tuple(fresh if axis == letter else axis for axis in value.axes), self.sharding.axis(letter)
         return self.exchange(self.choose_gather(value, mesh), value, mesh, letter, fresh, axes=axes), fresh
 
     # Ranks of other rows each make something else of what is gathered.
@@ -467,19 +467,19 @@ class ForRank(Rewriting):
 
     # The result has the numbers that stand near a rank's own, under the letter of a window.
     def gather_near(self, value: Value, letter: str, near: str) -> Value:
-        axes, window = tuple(near if each == letter else each for each in value.axes), dict(self.sharding.windows)[near]
+        axes, window = tuple(near if axis == letter else axis for axis in value.axes), dict(self.sharding.windows)[near]
         return self.exchange(Neighbours, value, window.mesh, letter, near, window, value in self.moving, axes=axes)
 
     def take_own(self, value: Value, whole: str, letter: str) -> Value:
         mesh = self.sharding.axis(letter)
         value = self.settle(value, {*self.find_parts(value)} - {mesh})
-        axes = tuple(letter if each == whole else each for each in value.axes)
+        axes = tuple(letter if axis == whole else axis for axis in value.axes)
         self.refuse_clash(axes, value.span)
         return self.exchange(Own, value, mesh, whole, letter, value in self.moving, axes=axes)
 
     def choose_letter(self, letter: str, axes: Iterable[str]) -> str:
-        taken = {*axes, *dict(self.sharding.places)}
-        while letter in taken:
+        used = {*axes, *dict(self.sharding.places)}
+        while letter in used:
             letter += "'"
         return letter
 
@@ -812,7 +812,7 @@ class ForRank(Rewriting):
     def gather(self, old: Value, e: op.Gather) -> Value:
         argument, numbers, proved = self.rewrite(e.argument), list(e.numbers), [slot.proved for slot in e.slots]
         labels = [self.relabel(label, argument.axes) for label in e.labels]
-        conditions, found = tuple((self.rewrite(c), holds) for c, holds in e.conditions), dict[str, tuple[Value, Axes]]()
+        conditions, owned = tuple((self.rewrite(c), holds) for c, holds in e.conditions), dict[str, tuple[Value, Axes]]()
         for place, (label, number) in enumerate([*zip(labels, e.numbers, strict=True)]):
             if label and is_own(label[0]):  # at each of its numbers
                 numbers[place] = op.index(label[0])
@@ -839,14 +839,14 @@ class ForRank(Rewriting):
                 size = math.prod(map(self.legend.length, label))
                 new = new if proved[place] else Value(Inside(new, size), new.axes, "integer", new.span)
                 numbers[place] = Value(Shifted(new, mesh, label), new.axes, "integer", new.span)
-                found[mesh] = self.is_here(numbers[place], size // self.sharding.times(label[0])), label
+                owned[mesh] = self.is_here(numbers[place], size // self.sharding.times(label[0])), label
                 proved[place] = True
-        argument = self.settle(argument, {*self.find_parts(argument)} - self.over(old) - found.keys())
-        parts = {**self.find_parts(argument), **{mesh: label for mesh, (_, label) in found.items()}}
-        conditions += tuple((here, True) for here, _ in found.values())
+        argument = self.settle(argument, {*self.find_parts(argument)} - self.over(old) - owned.keys())
+        parts = {**self.find_parts(argument), **{mesh: label for mesh, (_, label) in owned.items()}}
+        conditions += tuple((here, True) for here, _ in owned.values())
         slots = tuple(op.Slot(*some) for some in zip(labels, numbers, (slot.timed for slot in e.slots), proved, strict=True))
         value = self.make(old, op.Gather(argument, slots, conditions), parts=parts)
-        for here, _ in found.values():
+        for here, _ in owned.values():
             value = self.make(old, op.Map("where", (here, value, _whole(0, old.span))), parts=parts)
         return value
 
@@ -856,16 +856,16 @@ class ForRank(Rewriting):
         if any(len(label) > 1 for label in e.labels):
             raise self.refuse_reading(letter, old.span)
         rest = [slot for slot in e.slots if slot.label[0] != letter]
-        at = next(slot.number for slot in e.slots if slot.label[0] == letter)
+        number = next(slot.number for slot in e.slots if slot.label[0] == letter)
         here = tuple(slot if slot.label[0] == letter else op.read_along(slot.label[0]) for slot in e.slots)
         shifted = replace(e, slots=here)
         step = replace(old, operation=shifted, axes=unite_axes(shifted.numbers))
         if all(slot.is_whole or self.renames_whole(slot) for slot in rest):
             return self.gather(old, e)
-        if {slot.label[0] for slot in rest} & set(at.axes):
+        if {slot.label[0] for slot in rest} & set(number.axes):
             raise self.refuse_reading(letter, old.span)
         self.new[step] = self.gather(step, shifted)
-        return self.gather(old, op.Gather(step, (*rest, *map(op.read_along, at.axes)), e.conditions))
+        return self.gather(old, op.Gather(step, (*rest, *map(op.read_along, number.axes)), e.conditions))
 
     # A whole axis is renamed if it is read at all numbers of another whole index over it.
     def renames_whole(self, slot: op.Slot) -> bool:
@@ -934,19 +934,18 @@ def write_lines(function: Function) -> Function:
     there = {line.value for line in (*function.inputs, *function.weights, *function.scalars)}
     lines = (*function.inputs, *function.weights, *function.scalars, *walk_lines(function.lines))
     names = {line.value: line.name for line in lines}
-    for turns in walk_loops(function.lines):
-        names |= {value: each.name for each in turns.carried for value in (each.within, each.after)}
+    names |= {value: tensor.name for tensor in walk_carried(function.lines) for value in tensor.values}
     return replace(function, lines=tuple(_write_lines(function.lines, there, names)))
 
 
 def _write_lines(lines: Iterable[Line | Turns], there: set[Value], names: dict[Value, str]) -> Iterator[Line | Turns]:
     for line in lines:
         if isinstance(line, Turns):
-            before = [each.before for each in line.carried if each.before is not None]
+            before = [tensor.before for tensor in line.carried if tensor.before is not None]
             yield from (new for value in before for new in _write_exchanges(value, there, names))
-            inside = {*there, *(each.within for each in line.carried)}
+            inside = {*there, *(tensor.within for tensor in line.carried)}
             yield replace(line, lines=tuple(_write_lines(line.lines, inside, names)))
-            there |= {each.after for each in line.carried}
+            there |= {tensor.after for tensor in line.carried}
         else:
             inner = line.value.operands if isinstance(line.value.operation, Collective) else (line.value,)
             yield from (new for value in inner for new in _write_exchanges(value, there, names))
@@ -967,8 +966,8 @@ def _write_exchanges(
     chooses = (
         value.operation.arguments[1:] if isinstance(value.operation, op.Map) and value.operation.function == "where" else ()
     )
-    for each in inner:
-        yield from _write_exchanges(each, there, names, within, branch or each in chooses)
+    for operand in inner:
+        yield from _write_exchanges(operand, there, names, within, branch or operand in chooses)
     exchanged = isinstance(value.operation, Collective | Shifted) and not value.plain
     stays = branch and within is None and not there.issuperset(value.operands)
     if exchanged and not stays and not (within and _is_step(value, within)):
@@ -982,7 +981,7 @@ def _write_exchanges(
 
 def _write_line(value: Value, wanted: str, there: set[Value], names: dict[Value, str]) -> Line:
     longer = (wanted + str(number) * (number > 1) for number in itertools.count(1))
-    names[value] = next(each for each in longer if each not in names.values())
+    names[value] = next(candidate for candidate in longer if candidate not in names.values())
     there.add(value)
     return Line(names[value], value, tuple((letter,) for letter in value.axes))
 
@@ -991,4 +990,4 @@ def _write_line(value: Value, wanted: str, there: set[Value], names: dict[Value,
 def _is_step(value: Value, recurrence: Value) -> bool:
     assert isinstance(recurrence.operation, op.Recur)
     own = value is recurrence.operation.so_far or value.operation == op.Turn(recurrence.operation.letter)
-    return own or any(_is_step(each, recurrence) for each in value.operands)
+    return own or any(_is_step(operand, recurrence) for operand in value.operands)

@@ -522,11 +522,11 @@ def _compute_once(function: Function, versions: Collection[tuple[str, int]], ins
 
 # Values `without` lines are there already.
 def _select(lines: Sequence[Line | Turns], values: set[Value], without: Collection[Value] = ()) -> list[Line | Turns]:
-    chosen, before, made = list[Line | Turns](), {*without}, list[set[Value]]()
+    chosen, before, defined = list[Line | Turns](), {*without}, list[set[Value]]()
     for line in lines:  # a value that has a name already is made there
-        made.append(name_values([line]).keys() - before)
-        before |= made[-1]
-    for line, new in reversed([*zip(lines, made, strict=True)]):
+        defined.append(name_values([line]).keys() - before)
+        before |= defined[-1]
+    for line, new in reversed([*zip(lines, defined, strict=True)]):
         if values & new:
             values |= find_read([line])
             chosen.insert(0, line)

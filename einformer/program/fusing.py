@@ -214,7 +214,7 @@ def walk_maps(value: Value, scope: FunctionScope, top: bool = True) -> Iterator[
 # An input is its value, and the axes that are summed, whatever their primes.
 def _identify_input(kernel: LinearMap, values: Values) -> object:
     places = {letter: f"{axis_of(letter)} {place}" for place, letter in enumerate(kernel.columns[0])}
-    x = values.relettered(kernel.argument, places)
+    x = values.reletter(kernel.argument, places)
     meaning = values.meaning(x) if x is not None else kernel
     return meaning, tuple(map(axis_of, kernel.columns[0])), kernel.experts, not kernel.biases
 

@@ -249,10 +249,10 @@ class Lowering:
         if name in self.names:
             return self.names[name]
         weight = next((w for w in self.layer.weights if w.name == name), None)
-        known = self.scalars if weight is None else self.weights
-        if name not in known:
-            known[name] = self.scalar(name) if weight is None else self.tie(weight)
-        return known[name]
+        lines = self.scalars if weight is None else self.weights
+        if name not in lines:
+            lines[name] = self.scalar(name) if weight is None else self.tie(weight)
+        return lines[name]
 
     def tie(self, weight: tree.Weight) -> Line:
         assert weight.default is not None

@@ -112,7 +112,7 @@ def _move_letter(
     if len(letters) != 1 or letter in letters:
         return x, letter, epsilon
     (other,) = letters
-    renamed = scope.values.relettered(spell(x), {letter: other})
+    renamed = scope.values.reletter(spell(x), {letter: other})
     if renamed is None:
         return x, letter, epsilon
     inner = scope.values.alone(renamed) if len(x.powers) == 1 else read(renamed)  # itself, whatever it is made of

@@ -254,6 +254,14 @@ class Carried:
     last: Value
     after: Value
 
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        return (self.last,) if self.before is None else (self.before, self.last)
+
+    @property
+    def values(self) -> tuple[Value, Value]:
+        return self.within, self.after
+
 
 @dataclass(frozen=True, slots=True)
 class Turns:

@@ -48,15 +48,17 @@ def walk_calls(function: Function) -> Iterator[op.Call]:
 def find_conditions(function: Function, values: Values) -> dict[Value, Conditions]:
     """The conditions that hold wherever a value is read, by the branches of `where` that read it: elsewhere it is not used."""
     inner = list(walk_values(function))
-    carried = [each for turns in walk_loops(function.lines) for each in turns.carried if {each.within, each.after} & {*inner}]
-    outside = [function.output.value, *(value for each in carried for value in (each.before, each.last) if value is not None)]
+    carried = [tensor for tensor in walk_carried(function.lines) if {*tensor.values} & {*inner}]
+    outside = [function.output.value, *(value for tensor in carried for value in tensor.sources)]
     outside += [line.value for line in walk_lines(function.lines) if line.equation and line.equation.relation == "return"]
     held: dict[Value, dict[tuple[int, bool], Value]] = {value: {} for value in outside}
     for value in reversed(inner):
         for operand, conditions in _pass_down(value, held.setdefault(value, {}), values):
             around = held.get(operand, conditions)
             held[operand] = {key: around[key] for key in around if key in conditions}
-    return {value: tuple((condition, holds) for (_, holds), condition in each.items()) for value, each in held.items()}
+    return {
+        value: tuple((condition, holds) for (_, holds), condition in conditions.items()) for value, conditions in held.items()
+    }
 
 
 # Nothing holds where the operands have letters of their own.
@@ -95,6 +97,10 @@ def walk_loops(lines: Iterable[Line | Turns]) -> Iterator[Turns]:
             yield from walk_loops(line.lines)
 
 
+def walk_carried(lines: Iterable[Line | Turns]) -> Iterator[Carried]:
+    return (carried for turns in walk_loops(lines) for carried in turns.carried)
+
+
 # Loops may name values too. The first of several names counts.
 def name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
     own = [*walk_lines(lines)]
@@ -105,7 +111,7 @@ def name_values(lines: Sequence[Line | Turns]) -> dict[Value, Line]:
 
 
 def find_read(lines: Sequence[Line | Turns], named: Collection[Value] = ()) -> set[Value]:
-    first = {part.before for turns in walk_loops(lines) for part in turns.carried if part.before is not None}
+    first = {carried.before for carried in walk_carried(lines) if carried.before is not None}
     return first | {*walk(*(line.value for line in walk_lines(lines)), closed=named)}
 
 
@@ -122,16 +128,18 @@ def list_differentiated(value: Value) -> tuple[Value, ...]:
 
 
 def find_differentiated(function: Function) -> set[Value]:
-    changed = dict[Value, tuple[Value, ...]]()
-    for turns in walk_loops(function.lines):
-        for carried in turns.carried:
-            changed[carried.after], changed[carried.within] = (carried.last,), (carried.last, *filter(None, [carried.before]))
-    reached, todo = set[Value](), [function.output.value]
+    carried = [*walk_carried(function.lines)]
+    changed = {tensor.after: (tensor.last,) for tensor in carried} | {tensor.within: tensor.sources for tensor in carried}
+    return reach(function.output.value, lambda value: (*changed.get(value, ()), *list_differentiated(value)))
+
+
+def reach(start: Value, list_next: Callable[[Value], Iterable[Value]]) -> set[Value]:
+    reached, todo = set[Value](), [start]
     while todo:
         value = todo.pop()
         if value not in reached:
             reached.add(value)
-            todo += (*changed.get(value, ()), *list_differentiated(value))
+            todo += list_next(value)
     return reached
 
 
@@ -146,8 +154,7 @@ def count_reads(function: Function) -> Counter[Value]:
     for turns in reversed([*walk_loops(function.lines)]):
         counted[turns.count] += 1
         for carried in turns.carried:  # a name of one turn is not read by the next
-            counted.update([carried.last] if carried.before is None and counted[carried.after] else [])
-            counted.update([carried.before, carried.last] if carried.before is not None else [])
+            counted.update(carried.sources if carried.before is not None or counted[carried.after] else [])
     return counted
 
 
@@ -190,7 +197,7 @@ class FunctionScope:
     def name_lines(self, lines: tuple[Line | Turns, ...], loops: tuple[str, ...]) -> None:
         for line in lines:
             if isinstance(line, Turns):
-                self.names |= {value: carried.name for carried in line.carried for value in (carried.within, carried.after)}
+                self.names |= {value: carried.name for carried in line.carried for value in carried.values}
                 self.name_lines(line.lines, (*loops, line.letter))
             else:
                 self.names.setdefault(line.value, line.name)
@@ -309,19 +316,13 @@ def prune(function: Function, nothing: Operation) -> Function:
     def keep(line: Line | Turns) -> Line | Turns:
         if isinstance(line, Line):
             return line if line.value in used else replace(line, value=Value(nothing, line.value.axes), notes=())
-        carried = tuple(part for part in line.carried if {part.within, part.after} & used)
+        carried = tuple(part for part in line.carried if {*part.values} & used)
         return replace(line, carried=carried, lines=tuple(map(keep, line.lines)))
 
     return replace(function, lines=tuple(map(keep, function.lines)))
 
 
 def _find_used(function: Function) -> set[Value]:
-    used, todo = set[Value](), [function.output.value]
     parts = [(part, turns) for turns in walk_loops(function.lines) for part in turns.carried]
-    sources = {value: (turns.count, part.last, part.before) for part, turns in parts for value in (part.within, part.after)}
-    while todo:
-        value = todo.pop()
-        if value not in used:
-            used.add(value)
-            todo += [*value.operands, *(source for source in sources.get(value, ()) if source is not None)]
-    return used
+    sources = {value: (turns.count, *part.sources) for part, turns in parts for value in part.values}
+    return reach(function.output.value, lambda value: (*value.operands, *sources.get(value, ())))

@@ -107,7 +107,7 @@ class Sharding:
         return replace(self, places=tuple(other for other in self.places if other != place), of_stage=True)
 
     def local(self, legend: Legend) -> Local:
-        return Local(**{each.name: getattr(legend, each.name) for each in fields(Legend)}, sharding=self)
+        return Local(**{part.name: getattr(legend, part.name) for part in fields(Legend)}, sharding=self)
 
 
 WHOLE = Sharding((), ())  # one device
@@ -255,11 +255,11 @@ def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
 
 def refuse_unused(sharding: Sharding, functions: Mapping[str, Function]) -> None:
     """Raises EinformerError E741 for an index that no tensor of the model carries."""
-    known = {letter for function in functions.values() for value in walk_values(function) for letter in value.axes}
+    carried = {letter for function in functions.values() for value in walk_values(function) for letter in value.axes}
     for letter, axis in (*sharding.places, *sharding.yielding, *sharding.in_weights):
-        if letter not in known:
+        if letter not in carried:
             message = f"no tensor of the model carries `{letter}`, which is split over `{axis}`"
-            raise fail("E741", message, NOWHERE, fix=", ".join(f"`{each}`" for each in sorted(known)))
+            raise fail("E741", message, NOWHERE, fix=", ".join(f"`{other}`" for other in sorted(carried)))
 
 
 def refuse_zero(zero: int, sharding: Sharding | None, ties: Iterable[str] = ()) -> None:

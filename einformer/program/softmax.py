@@ -18,7 +18,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.program import operations as op
 from einformer.program.operations import Function, Value, replace_operands
-from einformer.program.rewrite import walk_calls, walk_loops, walk_values
+from einformer.program.rewrite import walk_calls, walk_carried, walk_values
 from einformer.program.terms import MINUS, Values
 
 Mask = tuple[Value, bool]  # a condition, and whether it must hold
@@ -191,11 +191,9 @@ def _follow(
             add(value, operation.step)
         else:
             facts[value] = facts.get(value, NOTHING) | _facts_of(value, facts, finite)
-    for turns in walk_loops(function.lines):
-        for part in turns.carried:
-            found = [part.last] if part.before is None else [part.before, part.last]
-            add(part.within, *found)
-            add(part.after, *found)
+    for carried in walk_carried(function.lines):
+        add(carried.within, *carried.sources)
+        add(carried.after, *carried.sources)
 
 
 def _facts_of(value: Value, facts: Mapping[Value, Facts], finite: Callable[[float | str], bool]) -> Facts:
@@ -223,9 +221,9 @@ def _facts_of(value: Value, facts: Mapping[Value, Facts], finite: Callable[[floa
         case op.View(argument) | op.Spread(argument):
             return of(argument)
         case op.Map() | op.Reduce() | op.Einsum():
-            found = of(*value.operands) - {"given"}
+            inherited = of(*value.operands) - {"given"}
             if row is not None and (row.condition or row.name == "Sm"):
-                return found & {"data"}
-            return found | {"hidden"} if row is not None and row.at_zero == -math.inf and "data" in found else found
+                return inherited & {"data"}
+            return inherited | {"hidden"} if row is not None and row.at_zero == -math.inf and "data" in inherited else inherited
         case _:
             return NOTHING

@@ -54,7 +54,7 @@ class Term:
         return Term(self.number * other.number ** int(power), {factor: p for factor, p in powers.items() if p})
 
     def without(self, factor: Factor) -> Term:
-        return Term(self.number, {each: power for each, power in self.powers.items() if each != factor})
+        return Term(self.number, {base: power for base, power in self.powers.items() if base != factor})
 
     def part(self, keep: Callable[[Factor], bool]) -> Term:
         return Term(ONE, {factor: power for factor, power in self.powers.items() if keep(factor)})
@@ -85,9 +85,9 @@ class Values:
     def terms(self, value: Value, closed: Callable[[Value], bool]) -> Terms:
         return self.alone(value) if closed(value) else self.apart(value, lambda inner: self.terms(inner, closed))
 
-    def opened(self, value: Value) -> Terms:
+    def expand_sums(self, value: Value) -> Terms:
         if value not in self.deep:
-            self.deep[value] = self.apart(self.plain(value), self.opened)
+            self.deep[value] = self.apart(self.plain(value), self.expand_sums)
         return self.deep[value]
 
     def apart(self, value: Value, terms: Callable[[Value], Terms]) -> Terms:
@@ -109,12 +109,12 @@ class Values:
             case op.Map("sqrt", (argument,)):
                 return self.product(terms, (argument, HALF))
             case op.Einsum(letters, factors):
-                return self.summed(value, frozenset(letters), self.product(terms, *((factor, ONE) for factor in factors)))
+                return self.sum_over(value, frozenset(letters), self.product(terms, *((factor, ONE) for factor in factors)))
             case op.Reduce("mean", letters, argument):
                 total = replace(value, operation=op.Einsum(letters, (argument,)))
                 return self.product(terms, (total, ONE), *((self.size(letter), -ONE) for letter in letters))
             case op.Reduce("var", letters, argument):
-                return terms(replace(value, operation=op.Reduce("mean", letters, _squared(value, argument))))
+                return terms(replace(value, operation=op.Reduce("mean", letters, _square(value, argument))))
             case _:
                 return self.alone(value)
 
@@ -131,7 +131,7 @@ class Values:
             if len(value) > 1 and power == 1:
                 sums.append(value)
             whole = len(value) == 1 and self.raises(value[0], power)
-            product = product.times(value[0] if whole else Term(ONE, {self.sealed(factor): ONE}), power)
+            product = product.times(value[0] if whole else Term(ONE, {self.seal(factor): ONE}), power)
         if len(sums) == 1 and len(product.powers) == 1:
             return tuple(replace(term, number=term.number * product.number) for term in sums[0])
         return (product,)
@@ -143,11 +143,11 @@ class Values:
         positive = len(term.powers) < 2 or all(self.is_size(factor.value) for factor in term.powers)
         return term.number == 1 and positive and all(abs(own) == 1 for own in term.powers.values())
 
-    def sealed(self, value: Value) -> Factor:
+    def seal(self, value: Value) -> Factor:
         return Factor(self.meaning(value), value)
 
     # Factors without the letters stand before the sum.
-    def summed(self, value: Value, letters: frozenset[str], inside: Terms) -> Terms:
+    def sum_over(self, value: Value, letters: frozenset[str], inside: Terms) -> Terms:
         if not inside:
             return ()
         if len(inside) != 1 or not any(factor.letters & letters for factor in inside[0].powers):
@@ -161,7 +161,7 @@ class Values:
 
     def total(self, value: Value) -> Term:
         assert isinstance(value.operation, op.Einsum)
-        inside = self.product(self.opened, *((factor, ONE) for factor in value.operation.factors))
+        inside = self.product(self.expand_sums, *((factor, ONE) for factor in value.operation.factors))
         return Term(ONE, {Factor(self.number("sum", frozenset(value.operation.letters), identity(inside)), value): ONE})
 
     def size(self, letter: str) -> Value:
@@ -189,7 +189,7 @@ class Values:
 
     def meaning(self, value: Value) -> int:
         if value not in self.meanings:
-            match self.opened(value) if self.is_arithmetic(self.plain(value).operation) else None:
+            match self.expand_sums(value) if self.is_arithmetic(self.plain(value).operation) else None:
                 case None:
                     key = self.structure(self.plain(value))
                 case (Term(number=number, powers=powers),) if number == 1 and list(powers.values()) == [ONE]:
@@ -206,7 +206,7 @@ class Values:
     def is_arithmetic(self, operation: op.Operation) -> bool:
         match operation:
             case op.Map("^", (_, exponent)):
-                return _number(self.opened(exponent)) is not None
+                return _number(self.expand_sums(exponent)) is not None
             case op.Map("+" | "*" | "/" | "sqrt") | op.Einsum() | op.Reduce("mean" | "var"):
                 return True
             case op.Constant(str() as name):
@@ -229,7 +229,7 @@ class Values:
             case op.Spread():
                 return "spread", frozenset(value.axes), *map(self.meaning, value.operands)
             case operation:
-                return type(operation).__name__, *(self.part(getattr(operation, each.name)) for each in fields(operation))
+                return type(operation).__name__, *(self.part(getattr(operation, member.name)) for member in fields(operation))
 
     def part(self, part: object) -> object:
         if isinstance(part, Value):
@@ -243,7 +243,7 @@ class Values:
         match value.operation:
             case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
                 letters = {one[0]: other[0] for one, other in zip(old, new, strict=True)}
-                inner = self.relettered(argument, letters)
+                inner = self.reletter(argument, letters)
                 if inner is None:
                     return value
                 leaf = isinstance(inner.operation, op.View) and inner.operation.argument is argument
@@ -254,21 +254,21 @@ class Values:
                 return value
 
     # Returns None where one of the letters is bound in the value.
-    def relettered(self, value: Value, letters: Mapping[str, str]) -> Value | None:
+    def reletter(self, value: Value, letters: Mapping[str, str]) -> Value | None:
         own = frozenset((old, letters[old]) for old in value.axes if letters.get(old, old) != old)
         if not own:
             return value
         if (value, own) not in self.others:
-            self.others[value, own] = self.renamed(value, dict(own))
+            self.others[value, own] = self.rename(value, dict(own))
         return self.others[value, own]
 
-    def renamed(self, value: Value, letters: dict[str, str]) -> Value | None:
-        axes = _named(value.axes, letters)
+    def rename(self, value: Value, letters: dict[str, str]) -> Value | None:
+        axes = _replace_letters(value.axes, letters)
         match value.operation:
             case op.Iota(letter):
                 return replace(value, operation=op.Iota(letters[letter]), axes=axes)
             case op.View(argument, old, new):
-                labels = tuple(_named(label, letters) for label in new)
+                labels = tuple(_replace_letters(label, letters) for label in new)
                 if labels == old:
                     return argument
                 return replace(value, operation=op.View(argument, old, labels), axes=axes)
@@ -276,17 +276,17 @@ class Values:
                 operation = value.operation
             case _:
                 labels = tuple((letter,) for letter in value.axes)
-                new = tuple(_named(label, letters) for label in labels)
+                new = tuple(_replace_letters(label, letters) for label in labels)
                 return Value(op.View(value, labels, new), axes, value.kind, value.span)
         if isinstance(operation, op.Einsum | op.Reduce) and {*letters.values()} & {*operation.letters} - {*letters}:
             return None
         if isinstance(operation, op.Reduce):  # some keep their letters
-            operation = replace(operation, letters=_named(operation.letters, letters))
+            operation = replace(operation, letters=_replace_letters(operation.letters, letters))
         held = {operation.argument} if isinstance(operation, op.Gather) else set()
-        inner = {each: each if each in held else self.relettered(each, letters) for each in value.operands}
+        inner = {operand: operand if operand in held else self.reletter(operand, letters) for operand in value.operands}
         if None in inner.values() or len(set(axes)) < len(axes):
             return None
-        return replace(value, operation=replace_operands(operation, lambda each: inner[each] or each), axes=axes)
+        return replace(value, operation=replace_operands(operation, lambda operand: inner[operand] or operand), axes=axes)
 
     # -------------------------------------------------------------------------------------------------- conditions
 
@@ -309,8 +309,8 @@ class Values:
 
     # A number is at least another, or above it, in lowest terms. Facts about whole numbers always say at least.
     def at_least(self, above: Value, below: Value, strict: bool) -> frozenset[Fact]:
-        less = (replace(term, number=-term.number) for term in self.opened(below))
-        value = _total((*self.opened(above), *less))
+        less = (replace(term, number=-term.number) for term in self.expand_sums(below))
+        value = _total((*self.expand_sums(above), *less))
         if any(term.number > 0 and self.infinite(term) for term in value):
             return frozenset()
         rest = [term for term in value if term.powers]
@@ -348,7 +348,7 @@ class Values:
                 zero, holds = (otherwise, False) if then.operation == MINUS else (then, True)
                 later, earlier = (Value(op.Iota(letter), (letter,), "integer") for letter in (query, key))
                 facts = self.at_least(later, earlier, False)
-                return not self.opened(zero) and self.facts(condition, holds) == facts
+                return not self.expand_sums(zero) and self.facts(condition, holds) == facts
             case _:
                 return False
 
@@ -382,7 +382,7 @@ def _power(factor: Factor, power: Fraction) -> Value:
     return factor.value if power == 1 else map_values("^", [factor.value, _constant(whole)])
 
 
-def _squared(value: Value, argument: Value) -> Value:
+def _square(value: Value, argument: Value) -> Value:
     assert isinstance(value.operation, op.Reduce)
     mean = replace(value, operation=replace(value.operation, operator="mean"))
     return map_values("^", [map_values("+", [argument, map_values("*", [_constant(-1), mean])]), _constant(2)])
@@ -392,7 +392,7 @@ def _number(terms: Terms) -> Fraction | None:
     return Fraction(0) if not terms else terms[0].number if len(terms) == 1 and not terms[0].powers else None
 
 
-def _named(letters: Label, new: Mapping[str, str]) -> Label:
+def _replace_letters(letters: Label, new: Mapping[str, str]) -> Label:
     return tuple(new.get(letter, letter) for letter in letters)
 
 

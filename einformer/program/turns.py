@@ -40,16 +40,16 @@ def turns_of(loops: Loops, cases: frozenset[Case]) -> TurnCount:
 
 
 # Both branches of a `where` together are the whole.
-def united(sites: Iterable[Site]) -> tuple[Site, ...]:
-    found = list(dict.fromkeys(sites))
-    for site in found:
+def unite(sites: Iterable[Site]) -> tuple[Site, ...]:
+    distinct = list(dict.fromkeys(sites))
+    for site in distinct:
         for case in site.cases:
             other = replace(site, cases=site.cases - {case} | {replace(case, holds=not case.holds)})
-            if other in found:
+            if other in distinct:
                 joined = replace(site, cases=site.cases - {case})
-                return united(joined if each == site else each for each in found if each != other)
-    always = {site.loops for site in found if not site.cases}
-    return tuple(site for site in found if not site.cases or site.loops not in always)
+                return unite(joined if place == site else place for place in distinct if place != other)
+    always = {site.loops for site in distinct if not site.cases}
+    return tuple(site for site in distinct if not site.cases or site.loops not in always)
 
 
 def below(path: str, letters: Iterable[str], name: str) -> str:

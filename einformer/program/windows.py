@@ -54,7 +54,7 @@ def find_windows(functions: Mapping[str, Function], spec: Spec, name: str, shard
                 windows[other] = Window(letter, mesh, *reach)
         for value, reach in search.find_slots(letter):
             window = Window(letter, mesh, *reach)
-            same = (x for x, known in windows.items() if known == window and x not in letters)
+            same = (x for x, own in windows.items() if own == window and x not in letters)
             slots[value, letter] = next(same, None) or _choose_letter(letter, {*letters, *windows})
             windows[slots[value, letter]] = window
     return Windows(windows, slots)
@@ -179,7 +179,7 @@ class _Search:
                 return NEVER if all(slot.is_whole or {letter, other}.isdisjoint(slot.label) for slot in own) else None
             case op.Call(function, arguments=arguments):
                 formals = zip(arguments, self.functions[function].inputs, strict=True)
-                return NEVER if all(other not in given.axes or other in line.value.axes for given, line in formals) else None
+                return NEVER if all(other not in actual.axes or other in line.value.axes for actual, line in formals) else None
             case _:
                 return None
 
@@ -190,10 +190,10 @@ class _Search:
 
     # The reach is a number in all turns, and not infinite in all.
     def unite(self, reaches: Iterable[Sides | None], places: Iterable[frozenset[str]]) -> Reach | None:
-        known = dict.fromkeys(reaches)
-        if None in known:
+        distinct = dict.fromkeys(reaches)
+        if None in distinct:
             return None
-        before, after = (farthest(some) for some in zip(*filter(None, known), strict=True))
+        before, after = (farthest(some) for some in zip(*filter(None, distinct), strict=True))
         letters = {x.letter for e in (before, after) if e is not None for x in indices_in(e)}
         if before is None or after is None or not all(letters <= turns for turns in places):
             return None

@@ -204,9 +204,9 @@ class _Memory:
         ]
 
         def count(sizes: Mapping[str, int]) -> int:
-            at = Numbers(model.at(**sizes), time, shares=sharding.shares)
-            engines.check_blocks(engines.list_kinds(kept, at) if self.cache else (), stored)
-            return weights + sum(int(count_cache(entries, at, element).total) for entries, element in parts)
+            numbers = Numbers(model.at(**sizes), time, shares=sharding.shares)
+            engines.check_blocks(engines.list_kinds(kept, numbers) if self.cache else (), stored)
+            return weights + sum(int(count_cache(entries, numbers, element).total) for entries, element in parts)
 
         return count
 

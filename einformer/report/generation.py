@@ -81,7 +81,7 @@ class Generation:
 
     def data(self) -> dict[str, Any]:
         counts = {name: (self.allocated(name), engine.source) for name, engine in engines.read_engines().items()}
-        known = {name: {"bytes": None if isinstance(n, str) else n, "source": source} for name, (n, source) in counts.items()}
+        listed = {name: {"bytes": None if isinstance(n, str) else n, "source": source} for name, (n, source) in counts.items()}
         silent = {name: {"why": n} for name, (n, _) in counts.items() if isinstance(n, str)}
         return {
             "inputs": dict(self.inputs),
@@ -90,7 +90,7 @@ class Generation:
             "dtype": self.cache.name,
             "kinds": [self._describe_kind(kind) for kind in self.kinds],
             "cache": self.needed,
-            "engines": {name: row | silent.get(name, {}) for name, row in known.items()},
+            "engines": {name: row | silent.get(name, {}) for name, row in listed.items()},
             "memory": self.memory,
             "longest": self.longest,
         }

@@ -46,7 +46,7 @@ def find_departure(
     text, nor one of those `given`: inputs, weights, arguments of functions and operators.
     """
     agreeing, after, right, hidden = list[str](), 0, set[tuple[str, Span]](), list[str]()
-    known, departing, substitute, layer, equation = [*trace.values(), *given], "", None, subject.head, None
+    tensors, departing, substitute, layer, equation = [*trace.values(), *given], "", None, subject.head, None
     for path, array in trace.items():
         layer, equation = _find_equation(subject, path)
         if places := [place for place, value in enumerate(shown) if _is_same(array, value.array, tolerance)]:
@@ -55,7 +55,7 @@ def find_departure(
             right |= {(layer.name, equation.span)} if equation else set()
             continue
         hidden.append(path)
-        if substitute := _find_substitute(array, shown[after:], known, tolerance):
+        if substitute := _find_substitute(array, shown[after:], tensors, tolerance):
             departing = _spell_path(subject, path)
             break
     around = frozenset(name for path in hidden for name in _list_layers(subject, path))

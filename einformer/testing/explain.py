@@ -188,11 +188,11 @@ class _Search:
 
     def describe(self, says: str, subject: Subject, changed: Changed, missed: int) -> Explanation:
         names = self.question.subject.list_originals(subject)
-        meant, made = (
+        meant, written = (
             "; ".join(alone(_rename_calls(equation, names)) for equation in side) for side in (changed.before, changed.after)
         )
         call = _find_call(self.question.subject, subject, changed.layer, names)
-        return Explanation(says, meant, made, changed.before[0], call, missed)
+        return Explanation(says, meant, written, changed.before[0], call, missed)
 
 
 # The equation with the call of this copy, if the layer has other copies.
@@ -224,12 +224,12 @@ def _reread(question: Question, entries: Sequence[MappedParameter]) -> Iterator[
     says = "weights are read with their axes in another order"
     for others in _reorder(pieces):
         for chosen in _combine(question.subject, pieces, others):
-            meant, made = (", ".join(map(str, side)) for side in (chosen, [others[piece.path] for piece in chosen]))
+            meant, written = (", ".join(map(str, side)) for side in (chosen, [others[piece.path] for piece in chosen]))
 
             def change(chosen: list[Piece] = chosen, others: Mapping[str, Piece] = others) -> Weights:
                 return {piece.path: _misread(question, piece, others[piece.path]) for piece in chosen}
 
-            yield change, Explanation(says, meant, made, None)
+            yield change, Explanation(says, meant, written, None)
 
 
 # Fused weights that follow each other head by head, `(a (q k v))`, where they follow each other whole, `((q k v) a)`.
@@ -242,13 +242,13 @@ def _split_otherwise(question: Question, entries: Sequence[MappedParameter]) -> 
             parts = ", ".join(
                 f"{piece.path}: ({''.join(slot[number:])})" for piece, slot in zip(splits[0].pieces, slots, strict=True)
             )
-            made = f"{splits[0].parameter}, for each ({''.join(slots[0][:number])}) {parts}"
+            written = f"{splits[0].parameter}, for each ({''.join(slots[0][:number])}) {parts}"
 
             def change(splits: list[MappedParameter] = splits, number: int = number) -> Weights:
                 return {path: x for entry in splits for path, x in _interleave(question, entry, number).items()}
 
             says = "fused weights are split in each head, not as a whole"
-            yield change, Explanation(says, ", ".join(map(str, splits[0].pieces)), made, None)
+            yield change, Explanation(says, ", ".join(map(str, splits[0].pieces)), written, None)
 
 
 def _can_alternate(entry: MappedParameter, number: int) -> bool:

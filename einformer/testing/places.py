@@ -100,11 +100,11 @@ def _guard(equation: Equation, new: Equation, condition: Expression) -> Equation
 
 # The name is a letter if one is free.
 def name_freshly(around: Around) -> str:
-    taken = {e.name for q in equations(around.layer.body) for e in (*subexpressions(q.right), q.left) if isinstance(e, Tensor)}
+    used = {e.name for q in equations(around.layer.body) for e in (*subexpressions(q.right), q.left) if isinstance(e, Tensor)}
     for declared in (around.layer.formals, around.layer.weights, around.spec.scalars):
-        taken |= {x.name for x in declared}
+        used |= {x.name for x in declared}
     names = itertools.chain("nrtupxyzhg", (f"n{k}" for k in itertools.count(2)))
-    return next(name for name in names if name not in taken)
+    return next(name for name in names if name not in used)
 
 
 # ------------------------------------------------------------------------------------------------------------- caches

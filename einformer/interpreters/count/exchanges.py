@@ -37,9 +37,9 @@ from einformer.program.collectives import (
 )
 from einformer.program.kernels import PAIR, Chunked, Routed
 from einformer.program.operations import Function, Line, Value
-from einformer.program.rewrite import walk, walk_loops
+from einformer.program.rewrite import reach, walk, walk_carried
 from einformer.program.sharding import WHOLE, Sharding, Window, find_whole
-from einformer.program.turns import Case, Loops, Site, TurnCount, united
+from einformer.program.turns import Case, Loops, Site, TurnCount, unite
 
 NAMES: dict[type[Collective], tuple[tuple[str, str], ...]] = {
     AllReduce: (("all-reduce", "forward"),),
@@ -289,7 +289,7 @@ class _Places:
             yield _Key((name, mesh, "send", phase, letters, element), back=back)
 
     def find_routed(self, value: Value, name: str) -> tuple[tree.Expression, str, tuple[str, ...]]:
-        routed = next(each.operation for each in walk(value) if isinstance(each.operation, Routed))
+        routed = next(inner.operation for inner in walk(value) if isinstance(inner.operation, Routed))
         return self.spell(routed.count, name), routed.letter, routed.rows
 
     def spell(self, value: Value, name: str) -> tree.Expression:
@@ -297,16 +297,9 @@ class _Places:
 
     def find_felt(self, name: str) -> set[Value]:
         if name not in self.felt:
-            function, felt = self.functions[name], set[Value]()
-            carried = [each for turns in walk_loops(function.lines) for each in turns.carried]
-            sources = {value: (each.before, each.last) for each in carried for value in (each.within, each.after)}
-            todo: list[Value | None] = [function.output.value]
-            while todo:
-                value = todo.pop()
-                if value is not None and value not in felt:
-                    felt.add(value)
-                    todo += [*sources.get(value, ()), *self.list_felt(value)]
-            self.felt[name] = felt
+            function = self.functions[name]
+            sources = {value: tensor.sources for tensor in walk_carried(function.lines) for value in tensor.values}
+            self.felt[name] = reach(function.output.value, lambda value: (*sources.get(value, ()), *self.list_felt(value)))
         return self.felt[name]
 
     def list_felt(self, value: Value) -> Iterable[Value]:
@@ -334,11 +327,11 @@ class _Visit:
             if isinstance(line, Line):
                 self.value(line.value, there, Site(loops))
                 continue
-            carried = {value for each in line.carried for value in (each.within, each.after)}
+            carried = {value for tensor in line.carried for value in tensor.values}
             inner, inside = {*there, *carried}, (*loops, (line.letter, line.loop.count))
             self.lines(line.lines, inner, inside)
-            for each in line.carried:
-                self.value(each.last, inner, Site(inside))
+            for tensor in line.carried:
+                self.value(tensor.last, inner, Site(inside))
             there |= carried
 
     # A value that a branch computes is there in that branch alone.
@@ -384,7 +377,7 @@ def _list_turns(sites: Iterable[Site]) -> Iterator[TurnCount]:
     for site in sites:
         by_loops.setdefault(site.loops, []).append(site)
     for loops, own in by_loops.items():
-        yield TurnCount(tuple(letter for letter, _ in loops), united(own))
+        yield TurnCount(tuple(letter for letter, _ in loops), unite(own))
 
 
 # The bytes of a number that is a condition or whole; 0 of those of the model.
@@ -394,8 +387,8 @@ def find_element(value: Value) -> int:
 
 
 def _reads_only(value: Value, so_far: Value) -> bool:
-    sources = {each for each in walk(value) if isinstance(each.operation, op.Input | op.StoredWeight | op.Call)}
-    return {each for each in sources if each.kind == "tensor"} == {so_far}
+    sources = {source for source in walk(value) if isinstance(source.operation, op.Input | op.StoredWeight | op.Call)}
+    return {source for source in sources if source.kind == "tensor"} == {so_far}
 
 
 # -------------------------------------------------------------------------------------------------------------------- pipelines

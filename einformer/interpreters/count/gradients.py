@@ -14,7 +14,7 @@ from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.needs import Flow, Repeat, Step, Steps, flat
 from einformer.program.operations import Value
-from einformer.program.rewrite import list_differentiated, walk_loops
+from einformer.program.rewrite import list_differentiated, walk_carried
 
 Turn = tuple[tuple[str, int], ...]  # the number of each loop around a line, outside first
 Calls = tuple[tuple[Value, int], ...]  # each call on the way, in so many loops
@@ -162,4 +162,4 @@ class Gradients:
 def _list_inside(repeat: Repeat) -> Iterator[Value]:
     yield from (value for step in flat(repeat.body) for value in step.values)
     yield from (carried.within for carried in repeat.turns.carried)
-    yield from (v for turns in walk_loops(repeat.turns.lines) for c in turns.carried for v in (c.within, c.after))
+    yield from (value for carried in walk_carried(repeat.turns.lines) for value in carried.values)

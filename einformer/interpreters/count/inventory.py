@@ -30,7 +30,7 @@ from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import list_differentiated, walk, walk_values
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Term
-from einformer.program.turns import Case, Site, TurnCount, below, turns_of, united
+from einformer.program.turns import Case, Site, TurnCount, below, turns_of, unite
 
 T = TypeVar("T")
 Norms = tuple[Mapping[Value, Norm], set[Value]]
@@ -176,12 +176,12 @@ class Work:
             self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
         return self.norms_of[function.name]
 
-    def attended(self, function: Function, chooses: bool) -> Mapping[Value, tuple[Value, op.Axes]]:
+    def find_attended_sums(self, function: Function, chooses: bool) -> Mapping[Value, tuple[Value, op.Axes]]:
         if function.name not in self.attended_of:
             sinks = any(isinstance(v.operation, op.Reduce) and v.operation.operator == "lse" for v in walk_values(function))
             trained = self.flows.trained[function.name]
-            found = find_attended(function, self.flows.legend, trained, self.time) if chooses or sinks else {}
-            self.attended_of[function.name] = found
+            sums = find_attended(function, self.flows.legend, trained, self.time) if chooses or sinks else {}
+            self.attended_of[function.name] = sums
         return self.attended_of[function.name]
 
     def list_attended(self) -> frozenset[Value]:
@@ -473,14 +473,14 @@ def _list_chunked(value: Value, chunk: Chunk, kernel: Chunked, visit: Visit) -> 
     make = functools.partial(Pair, value=value, position=kernel.letter)
     n, put, decays = frozenset(kernel.summed), frozenset(kernel.put), chunk.decay
     query, key, decay = find_gradient(chunk.query), find_gradient(chunk.key), find_gradient(*decays)
-    given, new = find_gradient(*chunk.value), find_rows(kernel.value)
+    slope, new = find_gradient(*chunk.value), find_rows(kernel.value)
     weights = find_rows(kernel.query, kernel.key, kernel.decay), query | key | decay
     state, grown = find_rows(kernel.key, kernel.decay), find_gradient(chunk.key, *decays, *chunk.value)
     queries = [(find_rows(kernel.query) | n, query)]
     if chunk.probe is not None:
         queries.append((find_rows(kernel.probe) | n, find_gradient(chunk.probe)))
         inside = find_gradient(chunk.probe, chunk.key, *decays, *chunk.gain)
-        new, given = new | find_rows(kernel.probe, kernel.key, kernel.decay, kernel.gain), given | inside | grown
+        new, slope = new | find_rows(kernel.probe, kernel.key, kernel.decay, kernel.gain), slope | inside | grown
         grown, w = grown | inside, new | put
         yield make(w, w, new, chunk="solved", gradients=(inside, frozenset()))  # forward no product
     state |= new
@@ -494,10 +494,10 @@ def _list_chunked(value: Value, chunk: Chunk, kernel: Chunked, visit: Visit) -> 
             chunk="read",
             gradients=(gradient, grown),
         )
-    yield make(weights[0], new | put, weights[0] | new | put, chunk="pairs", gradients=(weights[1], given))
+    yield make(weights[0], new | put, weights[0] | new | put, chunk="pairs", gradients=(weights[1], slope))
     left = find_rows(kernel.key, kernel.decay) | n
-    yield make(left, new | put, state | n | put, chunk="left", gradients=(key | decay, given))
-    before = query | key | given | grown
+    yield make(left, new | put, state | n | put, chunk="left", gradients=(key | decay, slope))
+    before = query | key | slope | grown
     for linear in chunk.maps:
         one, other = frozenset(linear.argument.axes), frozenset(linear.weights[0].axes)
         after = (one | other) - {*linear.columns[0]}
@@ -555,7 +555,7 @@ def _list_weights(work: Work, name: str, path: str, turns: tuple[TurnCount, ...]
             axes = {axis_of(index.letter) for index in weight.indices}
             yield Held(path, weight, turns, weight.name in numbered or vocabulary in axes)
     for call, sites in _find_instances(work.whole(name)).items():
-        inner = (*turns, TurnCount(call.turns, united(sites)))
+        inner = (*turns, TurnCount(call.turns, unite(sites)))
         yield from _list_weights(work, call.function, below(path, call.turns, call.instance), inner, vocabulary)
 
 
@@ -647,7 +647,7 @@ def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> I
         return
     operations, function = dict[tuple[frozenset[Case], bool | None], list[Operation]](), visit.flow.function
     fused, chunks = work.norms(function)[1], work.chunks(function)
-    attended = work.attended(function, any(need.cases for need in visit.needs.values()))
+    attended = work.find_attended_sums(function, any(need.cases for need in visit.needs.values()))
     for value in visit.step.values:
         if need := visit.needs.get(value):
             kernel, sink = attended.get(value, (value, ()))

@@ -164,13 +164,13 @@ def _walk(cases: list[list[Inequality]], ranges: Mapping[str, range], others: in
     apart = [{connected(frozenset(case), inequality) for inequality in case} for case in cases]
     allowed = 0
     for number in numbers:
-        at, holding = (
+        place, holding = (
             {**grid, first: number},
             np.zeros([len(own) for _, own in rest[: len(rest) - others]] + [1] * others, bool),
         )
         for parts in apart:  # each for some numbers of its own
             together = (
-                math.prod((_holds(i, at, legend) for i in part), start=np.ones((1,) * len(rest), bool)) for part in parts
+                math.prod((_holds(i, place, legend) for i in part), start=np.ones((1,) * len(rest), bool)) for part in parts
             )
             holding |= math.prod((part.any(last, keepdims=True) for part in together), start=np.True_)
         allowed += int(holding.sum())

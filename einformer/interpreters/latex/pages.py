@@ -118,7 +118,7 @@ class Latex(Display):
         return f"\\frac{{{above}}}{{{below}}}"
 
     # A name with a superscript gets braces.
-    def raised(self, base: Expression, text: str, exponent: str) -> str:
+    def write_power(self, base: Expression, text: str, exponent: str) -> str:
         scripted = isinstance(base, Tensor | Name | Index) and any(sign in text.partition("_")[0] for sign in "'^")
         return f"{f'{{{text}}}' if scripted else text}^{{{exponent}}}"
 

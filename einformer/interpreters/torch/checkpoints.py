@@ -36,8 +36,8 @@ def save(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
     module.do_alone(lambda: _make_room(folder, unfinished))
     tensors = {path: _place(module, path, tensor) for path, tensor in list_tensors(module, optimizer)}
     work = functools.partial(state_dict_saver.save, tensors, checkpoint_id=unfinished)
-    told = sorted(tensors) if module.recipe.piped is None else []  # stages have weights of their own
-    module.meet(lambda: _exchange(module, work, "E801", f"`{unfinished}` cannot be written"), told, everywhere=True)
+    names = sorted(tensors) if module.recipe.piped is None else []  # stages have weights of their own
+    module.meet(lambda: _exchange(module, work, "E801", f"`{unfinished}` cannot be written"), names, everywhere=True)
     module.do_alone(lambda: os.replace(unfinished, folder))
 
 

@@ -236,15 +236,16 @@ class Emitter:
 
     # What only branches read is guarded as if it were written in them (R8).
     def code_line(self, line: Line) -> Fragment:
-        around = self.context.guards
-        if self.has_steep(line.value):
-            if self.conditions is None:
-                self.conditions = find_conditions(self.function, Values(self.context.legend))
-            held = [each for each in self.conditions.get(line.value, ()) if self.is_known(each[0])]
-            self.context.guards = tuple(Guard(self.code(condition), holds) for condition, holds in held)
-        code = self.code(line.value, join_labels(line.labels))
-        self.context.guards = around
-        return code
+        held = [pair for pair in self.list_conditions(line.value) if self.is_known(pair[0])]
+        with self.context.guarded(*(Guard(self.code(condition), holds) for condition, holds in held)):
+            return self.code(line.value, join_labels(line.labels))
+
+    def list_conditions(self, value: Value) -> Conditions:
+        if not self.has_steep(value):
+            return ()
+        if self.conditions is None:
+            self.conditions = find_conditions(self.function, Values(self.context.legend))
+        return self.conditions.get(value, ())
 
     def has_steep(self, value: Value) -> bool:
         return any(is_steep(inside) for inside in walk(value, closed=self.stored) if inside not in self.stored)
@@ -326,11 +327,10 @@ class Emitter:
     # Each argument is computed whole, and lies as the callee wants it.
     def call(self, e: op.Call) -> str:
         texts = []
-        around, self.context.guards = self.context.guards, ()
-        for argument, line in zip(e.arguments, self.functions[e.function].inputs, strict=True):
-            letters = join_labels(line.labels)
-            texts.append(self.shape(self.settle(self.code(argument, letters), line.value.kind), letters).text)
-        self.context.guards = around
+        with self.context.guarded():
+            for argument, line in zip(e.arguments, self.functions[e.function].inputs, strict=True):
+                letters = join_labels(line.labels)
+                texts.append(self.shape(self.settle(self.code(argument, letters), line.value.kind), letters).text)
         return f"{self.shell.name_callee(e)}({', '.join([*texts, *self.shell.list_extras(e)])})"
 
     def settle(self, code: Fragment, kind: Kind) -> Fragment:
@@ -340,11 +340,9 @@ class Emitter:
         if not isinstance(number, str):
             text = ("math.inf" if number > 0 else "-math.inf") if math.isinf(number) else repr(number)
             return Fragment(text, (), "number" if isinstance(number, float) else "integer", ATOM if number >= 0 else PRODUCT)
-        axis = (
-            self.context.legend.axis(number.strip("|")) if number.startswith("|") else self.context.legend.axis_of_size(number)
-        )
-        if axis is not None:
-            size = self.context.size(number.strip("|") if number.startswith("|") else axis.letter)
+        named, letter = self.context.legend.axis_of_size(number), number.strip("|")
+        if named is not None or number.startswith("|"):
+            size = self.context.size(letter if named is None else named.letter)
             return Fragment(size, (), "integer", SUM if " + " in size else PRODUCT if " " in size else ATOM)
         if number in CONSTANTS:
             return Fragment("math.pi", (), "number")
@@ -434,10 +432,8 @@ class Emitter:
         return Fragment(f"torch.where({align(condition, dims)}, {one}, {other})", dims, kind)
 
     def code_branch(self, arm: Value, condition: Fragment, holds: bool, wanted: Dims | None) -> Fragment:
-        around, self.context.guards = self.context.guards, (*self.context.guards, Guard(condition, holds))
-        code = self.code(arm, wanted)
-        self.context.guards = around
-        return code
+        with self.context.guarded(*self.context.guards, Guard(condition, holds)):
+            return self.code(arm, wanted)
 
     # ------------------------------------------------------------------------------------------------ contractions
 

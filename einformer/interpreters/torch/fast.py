@@ -38,8 +38,8 @@ from einformer.program.rewrite import (
     find_differentiated,
     name_stored,
     walk,
+    walk_carried,
     walk_lines,
-    walk_loops,
     walk_values,
 )
 from einformer.program.sharding import own
@@ -393,8 +393,7 @@ class KernelEmitter(Emitter):
         for line in (*self.function.inputs, *self.function.weights):
             if line.value is value:
                 yield line.name
-        for turns in walk_loops(self.function.lines):
-            yield from (carried.name for carried in turns.carried if value in (carried.within, carried.after))
+        yield from (carried.name for carried in walk_carried(self.function.lines) if value in carried.values)
         yield from (line.name for line in self.find_lines(value))
 
     def weight(self, value: Value) -> str:

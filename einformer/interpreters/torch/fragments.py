@@ -253,13 +253,15 @@ class Context:
             return code
         return code.become(f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)")
 
-    # The conditions of the branches around an operator are about the letters outside.
     @contextlib.contextmanager
-    def inside(self, letters: Collection[str]) -> Iterator[None]:
-        around = self.guards
-        self.guards = tuple(replace(guard, code=_set_apart(guard.code, letters)) for guard in around)
+    def guarded(self, *guards: Guard) -> Iterator[None]:
+        around, self.guards = self.guards, guards
         yield
         self.guards = around
+
+    # The conditions of the branches around an operator are about the letters outside.
+    def inside(self, letters: Collection[str]) -> contextlib.AbstractContextManager[None]:
+        return self.guarded(*(replace(guard, code=_set_apart(guard.code, letters)) for guard in self.guards))
 
     # Index numbers and tokens are integers, or at least float32 (R12); beside a tensor they take its dtype.
     def cast(self, code: Fragment, kind: Kind) -> Fragment:

@@ -195,8 +195,8 @@ class _Door(nn.Module):
         return dict(list_views(self))
 
     def check(self, door: tuple[Expectation, ...], inputs: tuple[Tensor, ...], shares: Mapping[str, int]) -> None:
-        told = [(x.shape, x.dtype) if isinstance(x, Tensor) else type(x) for x in inputs]
-        self.meet(lambda: check_shares(shares, check_inputs(door, inputs, self)), told, self.training)
+        described = [(x.shape, x.dtype) if isinstance(x, Tensor) else type(x) for x in inputs]
+        self.meet(lambda: check_shares(shares, check_inputs(door, inputs, self)), described, self.training)
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         self.check(self.door, inputs, self.shares)
