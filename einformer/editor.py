@@ -20,7 +20,7 @@ from einformer.errors import EinformerError, Finding, Source, Span
 from einformer.language.calls import axis_of, callees
 from einformer.language.printer import PLAIN, show
 from einformer.language.tree import Apply, Axis, Equation, Expression, Index, Layer, Name, Node, Scalar, Spec, Tensor, Weight
-from einformer.language.walk import equations, slots_of, subexpressions
+from einformer.language.walk import equations, find_all, slots_of, subexpressions
 from einformer.objects import Specification
 from einformer.targets import examine
 
@@ -166,7 +166,7 @@ def _shape(slots: tuple[Expression, ...] | tuple[Index, ...], tree: Spec) -> str
 
 
 def _indices(slot: Expression) -> list[Index]:
-    return [x for x in subexpressions(slot) if isinstance(x, Index)]
+    return [*find_all(Index, slot)]
 
 
 def _count(layer: Layer, tree: Spec) -> str:

@@ -1917,7 +1917,7 @@ MUTANTS = (
     ),
     _mutant(
         "a condition guards the slots of an operator over its letter", "language/slots.py",
-        "if not any(index.letter in letters for index in indices_in(guard[0])))", ")",
+        "if not any(index.letter in letters for index in find_all(Index, guard[0])))", ")",
         "slots.py::test_a_condition_does_not_guard_the_slots_of_an_operator_over_its_letter",
     ),
     _mutant(

@@ -18,7 +18,7 @@ from einformer.contracts.dtypes import device, dtypes
 from einformer.contracts.signature import find_owner, find_parameters
 from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fields, Item, ScalarValue, Several, Size
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 
 _STARS: dict[Any, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
@@ -266,7 +266,7 @@ class _CheckWriter:
     def settle(self) -> Iterator[str]:
         waiting, self.later = self.later, []
         for target, size in waiting:
-            if all(self.has(e.name) for e in subexpressions(size) if isinstance(e, Name)):
+            if all(self.has(e.name) for e in find_all(Name, size)):
                 yield f"{target} != {self.formula(size)}"
             else:
                 self.later.append((target, size))

@@ -18,7 +18,7 @@ from einformer.contracts.syntax import Array
 from einformer.contracts.violations import Checker
 from einformer.errors import EinformerError
 from einformer.language.tree import Name
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 counts = {"functions": 0, "values": 0}
@@ -72,7 +72,7 @@ def see(name: str, value: object, loop: tuple[str, ...]) -> None:
     counts["values"] += 1
     item = read(name, frame.where).arguments[0]
     assert isinstance(item.value, Array)
-    sizes = {e.name for axis in item.value.axes for e in subexpressions(axis.size) if isinstance(e, Name)}
+    sizes = {e.name for axis in item.value.axes for e in find_all(Name, axis.size)}
     for size in sizes:
         if name in frame.held.get(size, ()) and frame.held[size] <= {name, *loop}:
             del frame.checker.sizes[size], frame.held[size]

@@ -16,7 +16,7 @@ from einformer.contracts.syntax import REST, Anything, Array, Contract, Each, Fi
 from einformer.contracts.violations import Checker, evaluate
 from einformer.errors import fail
 from einformer.language.tree import Name
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
@@ -90,7 +90,7 @@ def _assign_primes(contract: Contract, known: Mapping[str, BoundSize]) -> dict[s
 def _find_sizes(item: Item) -> Iterator[str]:
     match item.value:
         case Array():
-            yield from (e.name for axis in item.value.axes for e in subexpressions(axis.size) if isinstance(e, Name))
+            yield from (e.name for axis in item.value.axes for e in find_all(Name, axis.size))
         case Size():
             yield item.value.name
         case Several() | Fields():

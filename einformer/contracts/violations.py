@@ -23,7 +23,7 @@ from einformer.contracts.syntax import REST, Anything, Array, Dimension, Each, F
 from einformer.errors import EinformerError, Span, fail
 from einformer.language.printer import show
 from einformer.language.tree import Expression, Name, Number, Product, Quotient, Sum
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 
 ARRAYS = (Tensor, np.ndarray)
 MISSING = object()
@@ -153,7 +153,7 @@ class Checker:
             self.later.append(pending)
 
     def find_unknown(self, size: Expression) -> list[str]:
-        return [e.name for e in subexpressions(size) if isinstance(e, Name) and e.name not in self.sizes]
+        return [e.name for e in find_all(Name, size) if e.name not in self.sizes]
 
     # A wrong shape has an axis, the wanted sizes, their origins, and a likely cause.
     def report_shape(self, array: Array, span: Span, tensor: Any, place: str) -> EinformerError:
@@ -175,7 +175,7 @@ class Checker:
         return fail("E720", f"`{place}` has {misfit[1]} along `{misfit[0].written}`, {rest}", span, facts, fix)
 
     def origins(self, array: Array) -> list[str]:
-        names = dict.fromkeys(e.name for axis in array.axes for e in subexpressions(axis.size) if isinstance(e, Name))
+        names = dict.fromkeys(e.name for axis in array.axes for e in find_all(Name, axis.size))
         return [f"{name} = {self.sizes[name].size} by {self.sizes[name].where}" for name in names if name in self.sizes]
 
 
@@ -228,7 +228,7 @@ def evaluate(size: Expression, sizes: Mapping[str, BoundSize]) -> Any:
 
 
 def _evaluate_known(axis: Dimension, sizes: Mapping[str, BoundSize]) -> Any:
-    if all(e.name in sizes for e in subexpressions(axis.size) if isinstance(e, Name)):
+    if all(e.name in sizes for e in find_all(Name, axis.size)):
         return evaluate(axis.size, sizes)
     return None
 

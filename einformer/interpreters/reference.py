@@ -21,7 +21,7 @@ from einformer.language.primitives import CONSTANTS, PRIMITIVES, Primitive
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Tensor, Weight
-from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.walk import equations, find_all, loops, subexpressions
 from einformer.language.weights import key
 from einformer.language.weights import weights as placed
 
@@ -331,7 +331,7 @@ class _Frame:
     def group(self, e: Group, live: Named | None) -> Named:
         total = constant(0)
         for member in e.members:
-            letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
+            letter = next(x.letter for x in find_all(Index, member))
             size = constant(self.length(letter))
             total = lift(np.add)(lift(np.multiply)(total, size), self.value(member, live))
         return total

@@ -17,8 +17,8 @@ from einformer.language.check import check_references
 from einformer.language.parser import parse_expression
 from einformer.language.primitives import primitive
 from einformer.language.sizes import MAXIMUM_NUMBER, MAXIMUM_SIZE, Legend, Value, check_sizes, fail_unbound, try_number
-from einformer.language.tree import Apply, Expression, Layer, Name, Number, Product, Quotient, Scalar, Spec, Sum, Tensor
-from einformer.language.walk import equations, indices_in, loops, map_expressions, rebuild
+from einformer.language.tree import Apply, Expression, Index, Layer, Name, Number, Product, Quotient, Scalar, Spec, Sum, Tensor
+from einformer.language.walk import equations, find_all, loops, map_expressions, rebuild
 
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
 
@@ -135,7 +135,7 @@ def refuse_unbound(spec: Spec, legend: Legend) -> None:
         turning, body = list(loops(layer.body)), [equation.right for equation in equations(layer.body)]
         turns = {loop.index.letter for loop in turning}
         lengths = [legend.axes[axis_of(index.letter)].size for weight in layer.weights for index in weight.indices]
-        read = (axis_of(index.letter) for e in body for index in indices_in(e))
+        read = (axis_of(index.letter) for index in find_all(Index, *body))
         body += [legend.axes[letter].size for letter in read if letter not in turns]
         numbers = [*_find_unbound([*lengths, *(loop.count for loop in turning)], legend), *_find_unbound(body, legend, shapes)]
         names |= {x.name: x for x in numbers if x.name not in names}

@@ -22,7 +22,7 @@ from einformer.language.sizes import Legend, index_of
 from einformer.language.slots import Access, IndexNumbers, Whole, is_affine, reads
 from einformer.language.suggestions import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.tree import Apply, Axis, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Sum, Tensor
-from einformer.language.walk import children, equations, expressions, indices_in, loops, open_groups, slots_of, subexpressions
+from einformer.language.walk import children, equations, expressions, find_all, loops, open_groups, slots_of, subexpressions
 
 MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
 # What a note begins with, if that is a factor: a name, and its subscript.
@@ -60,7 +60,7 @@ def find_dropped(statement: Equation | tree.Scalar, names: Container[str], legen
 def check_formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
     if isinstance(e, Number) or (isinstance(e, Name) and e.name in legend.letters):
         return
-    used = {x.letter for x in indices_in(e)}
+    used = {x.letter for x in find_all(Index, e)}
     slots = tuple(index for index in indices if index.letter in used)
     left = Tensor(name, slots, span=e.span) if slots else Name(name, span=e.span)
     body = _Body(Layer("", (), (), left, (), ()), {}, legend)
@@ -78,7 +78,7 @@ def check_line(equation: Equation, defined: dict[str, Definition], legend: Legen
     Nothing is said of the numbers at which a slot leaves its axis.
     """
     left, formals = equation.left, tuple(Tensor(name, (), span=own.span) for name, own in defined.items())
-    named = tuple(Index(letter) for letter in {axis_of(x.letter) for x in indices_in(equation.right)})
+    named = tuple(Index(letter) for letter in {axis_of(x.letter) for x in find_all(Index, equation.right)})
     body = _Body(Layer("", named, formals, left, (), ()), {}, legend)
     body.defined |= defined
     body.check_letters(slots_of(left))
@@ -128,7 +128,7 @@ class _Body:
     def once(self) -> set[str]:  # tensors of letters that one line defines, and one expression reads
         lines = list(equations(self.layer.body))
         count = Counter(q.left.name for q in lines)
-        count.update(x.name for q in lines for x in subexpressions(q.right) if isinstance(x, Tensor))
+        count.update(x.name for q in lines for x in find_all(Tensor, q.right))
         return {q.left.name for q in lines if count[q.left.name] == 2 and all(isinstance(x, Index) for x in slots_of(q.left))}
 
     def line(self, e: Tensor) -> Equation | None:
@@ -260,7 +260,7 @@ class _Body:
     # How often a loop turns, how many `top` takes, or how likely `Dr` drops, once that is known, in each turn: a whole number
     # and not one without end, or a probability.
     def check_number(self, e: Expression, says: str, letter: str = "") -> Iterator[Finding]:
-        letters = [x for x in self.turns if any(isinstance(part, Index) and part.letter == x for part in subexpressions(e))]
+        letters = [x for x in self.turns if any(part.letter == x for part in find_all(Index, e))]
         try:
             turns = [range(int(self.legend.number(self.turns[x]))) for x in letters]
             numbers = [self.legend.number(e, dict(zip(letters, turn, strict=True))) for turn in itertools.product(*turns)]
@@ -399,8 +399,8 @@ class _Body:
         if not (isinstance(slot, Sum) and isinstance(own, Index) and own in slot.terms):
             return False
         steps = [term for term in slot.terms if term != own]
-        fixed = [term for term in steps if not any(indices_in(term))]
-        moving = {axis_of(x.letter) for step in steps for x in indices_in(step)}
+        fixed = [term for term in steps if not any(find_all(Index, term))]
+        moving = {axis_of(x.letter) for x in find_all(Index, *steps)}
         try:
             back = bool(fixed) and self.legend.number(Sum(tuple(fixed))) <= -1
         except EinformerError:  # not bound
@@ -446,7 +446,7 @@ class _Body:
         return inner is not None and outer is not None and inner.bound is not None and inner.bound == outer.size
 
     def describe(self, *slots: Expression) -> Iterator[str]:
-        return map(self.legend.describe, dict.fromkeys(axis_of(x.letter) for slot in slots for x in indices_in(slot)))
+        return map(self.legend.describe, dict.fromkeys(axis_of(x.letter) for x in find_all(Index, *slots)))
 
     # Each computed slot holds a whole number, and one inside its axis, as far as numbers decide that (R4).
     def check_computed(self, equation: Equation) -> Iterator[Finding]:
@@ -520,7 +520,7 @@ def _find_probabilities(layer: Layer, layers: Mapping[str, Layer]) -> dict[str, 
                 probabilities[part.name] = probabilities.get(part.name, True) and certain and part is e
     for equation in reversed([*equations(layer.body)]):
         if equation.left.name in probabilities:
-            probabilities |= {part.name: False for part in subexpressions(equation.right) if isinstance(part, Name)}
+            probabilities |= {part.name: False for part in find_all(Name, equation.right)}
     return {formal.name: probabilities[formal.name] for formal in layer.formals if formal.name in probabilities}
 
 
@@ -570,7 +570,7 @@ def _is_negative(e: Expression) -> bool:
 
 
 def _find_axes(layer: Layer) -> set[str]:
-    return {axis_of(index.letter) for e in expressions(layer) for index in indices_in(e)}
+    return {axis_of(index.letter) for e in expressions(layer) for index in find_all(Index, e)}
 
 
 # A group that lies along an axis of a letter in a body, or in one that it calls, and fits by the size of that letter alone.
@@ -596,7 +596,7 @@ def _find_group(layer: Layer, letter: str, layers: Mapping[str, Layer]) -> Group
 # The size of an axis depends on another size.
 def _mentions(axis: Axis, other: Axis) -> bool:
     roots = [e for e in (axis.size, axis.default) if e is not None]
-    names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
+    names = {x.name for x in find_all(Name, *roots)}
     own = {axis.size.name} if isinstance(axis.size, Name) else set()
     return isinstance(other.size, Name) and other.size.name in names - own
 

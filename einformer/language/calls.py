@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from einformer.errors import EinformerError, Finding, Span, fail
 from einformer.language.printer import PLAIN
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Name, Tensor, Weight
-from einformer.language.walk import equations, loops, map_in_turns, open_groups, rebuild, slots_of, subexpressions
+from einformer.language.walk import equations, find_all, loops, map_in_turns, open_groups, rebuild, slots_of
 
 Letters = dict[str, None]  # an ordered set
 
@@ -112,7 +112,7 @@ def cite_layer(layer: Layer) -> str:
 
 
 def calls(layer: Layer) -> list[Apply]:
-    return [e for equation in equations(layer.body) for e in subexpressions(equation.right) if isinstance(e, Apply)]
+    return [e for equation in equations(layer.body) for e in find_all(Apply, equation.right)]
 
 
 # A body calls its named instances, and the layers of the file by their own names.

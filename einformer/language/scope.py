@@ -16,7 +16,7 @@ from einformer.language.primitives import primitive
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Index, Layer, Number, Product, Quotient, Sum, Tensor
-from einformer.language.walk import children, loops, rebuild, subexpressions
+from einformer.language.walk import children, find_all, loops, rebuild, subexpressions
 
 Wanted = frozenset[str]
 
@@ -115,7 +115,7 @@ class Scope:
         """leaf: K ⊢ t iff free(t) ⊆ K"""
         for letter in self.free(e):
             if letter not in wanted:
-                place = next((x for x in subexpressions(e) if isinstance(x, Index) and x.letter == letter), e)
+                place = next((x for x in find_all(Index, e) if x.letter == letter), e)
                 message = f"`{letter}` occurs once in its product and is not an index of the left side"
                 fix = f"`{letter}` on the left, on the factor that it is summed with, or `sum_{letter}`"
                 self.report("E301", message, place, fix, letter)
@@ -279,9 +279,9 @@ def _find_shifts(e: Expression, over: set[str], scope: Scope, line: Line) -> Ite
 
 
 def _may_be_a_slip(e: Expression, over: set[str], line: Line) -> bool:
-    tensors = [x for x in subexpressions(e) if isinstance(x, Tensor)]
+    tensors = [*find_all(Tensor, e)]
     lines = [there.right for x in tensors if (there := line(x)) is not None]
-    operators = (x for part in (e, *lines) for x in subexpressions(part) if isinstance(x, Apply))
+    operators = find_all(Apply, e, *lines)
     return bool(tensors) and not any(index.letter in over for x in operators for index in x.indices)
 
 
@@ -296,7 +296,7 @@ def _report(term: Expression, operator: Apply, scope: Scope) -> Finding:
 # The tensor with the missing prime, else an index that each term has.
 def _suggest(term: Expression, operator: Apply, scope: Scope) -> str:
     letters = [index.letter for index in operator.indices]
-    for tensor in reversed([x for x in subexpressions(term) if isinstance(x, Tensor)]):
+    for tensor in reversed([*find_all(Tensor, term)]):
         for slot in tensor.slots:
             if isinstance(slot, Index) and (twin := next((i for i in letters if axis_of(i) == axis_of(slot.letter)), "")):
                 slots = tuple(replace(slot, letter=twin) if other is slot else other for other in tensor.slots)

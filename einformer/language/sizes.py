@@ -15,7 +15,7 @@ from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, NUMERIC, row_of
 from einformer.language.printer import show
 from einformer.language.tree import Apply, Axis, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
-from einformer.language.walk import children, subexpressions
+from einformer.language.walk import children, find_all, subexpressions
 
 Monomial = tuple[tuple[str, int], ...]  # letters with their powers, in order; a power may be negative
 Polynomial = dict[Monomial, Fraction]
@@ -82,7 +82,7 @@ class Legend:
     @cached_property
     def letters(self) -> frozenset[str]:
         roots = [e for axis in self.axes.values() for e in (axis.size, axis.default, axis.bound) if e is not None]
-        names = {x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)}
+        names = {x.name for x in find_all(Name, *roots)}
         return frozenset(names - self.scalars.keys() - CONSTANTS.keys())
 
     def are_apart(self, one: str, other: str) -> bool:
@@ -321,7 +321,7 @@ def _suggest_whole(size: Expression) -> str:
 
 
 def _list_names(e: Expression) -> Iterable[str]:
-    return dict.fromkeys(x.name for x in subexpressions(e) if isinstance(x, Name))
+    return dict.fromkeys(x.name for x in find_all(Name, e))
 
 
 def _add(terms: Iterable[Polynomial]) -> Polynomial:

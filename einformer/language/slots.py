@@ -18,7 +18,7 @@ from einformer.language.calls import axis_of, callees
 from einformer.language.primitives import COMPARISONS, NAMES, NUMERIC, PRIMITIVES, primitive
 from einformer.language.sizes import Legend, index_of
 from einformer.language.tree import Apply, Expression, Group, Index, Layer, Name, Number, Scalar, Tensor
-from einformer.language.walk import children, equations, indices_in, loops, slots_of, subexpressions
+from einformer.language.walk import children, equations, find_all, loops, slots_of, subexpressions
 
 MOST = 4_000  # combinations of index numbers that are tried, and nodes of a number that is put together from lines of a body
 SAMPLES = 12  # numbers of an index over an axis whose size is open
@@ -81,7 +81,7 @@ def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator
 
 # Inside an operator its own letters take all their numbers.
 def keep_guards(guards: Guards, letters: Collection[str]) -> Guards:
-    return tuple(guard for guard in guards if not any(index.letter in letters for index in indices_in(guard[0])))
+    return tuple(guard for guard in guards if not any(index.letter in letters for index in find_all(Index, guard[0])))
 
 
 # All parts hold with `a and b`, or all fail with `a or b`.
@@ -100,7 +100,7 @@ def with_numbers(legend: Legend, layer: Layer) -> Legend:
     scalars, nodes = {name: s for name, s in legend.scalars.items() if name not in own}, dict[str, int]()
     for q in equations(layer.body):
         slots, name = slots_of(q.left), q.left.name
-        inside = [x.name for x in subexpressions(q.right) if isinstance(x, Tensor)]
+        inside = [x.name for x in find_all(Tensor, q.right)]
         nodes[name] = sum(nodes.get(x, 1) for x in inside) + sum(1 for _ in subexpressions(q.right))
         indices = tuple(slot for slot in slots if isinstance(slot, Index))
         if indices == slots and q.relation == "=" and lines[name] == 1 and name not in inside and nodes[name] <= MOST:
@@ -135,7 +135,7 @@ class IndexNumbers:
         guards_on_numbers = [(c, wanted) for c, wanted in guards if self.is_number(c)]
         try:
             slot = self.opened(slot)
-            letters = list(dict.fromkeys(x.letter for e in (slot, *(c for c, _ in guards_on_numbers)) for x in indices_in(e)))
+            letters = list(dict.fromkeys(x.letter for x in find_all(Index, slot, *(c for c, _ in guards_on_numbers))))
             ranges = [self.numbers(letter, size) for letter in letters]
             tried, complete = _choose_tried([numbers for numbers, _ in ranges], not guards_on_numbers and is_affine(slot))
             for place in itertools.product(*tried):

@@ -15,7 +15,7 @@ from einformer.language.primitives import primitive
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Layer, Loop, Name, Node, Spec, Statement, Tensor
-from einformer.language.walk import children, equations, indices_in, slots_of
+from einformer.language.walk import children, equations, find_all, slots_of
 
 
 def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
@@ -124,7 +124,7 @@ class _CallFrame:  # one layer as it is called
         for slot, own in zip(e.slots, left.slots, strict=True):
             if not isinstance(own, Index) or axis_of(own.letter) not in self.visible or self.is_computed(own.letter):
                 continue
-            for x in indices_in(slot):
+            for x in find_all(Index, slot):
                 if self.is_computed(x.letter):
                     message = f"`{e.name}` is defined here over all visible positions, and read at the one being computed"
                     self.text.report("E505", message, x, f"`{own.letter}` here, as in the definition of `{e.name}`")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter, is_
-from typing import Any
+from typing import Any, TypeVar
 
 from einformer.language.tree import (
     Apply,
@@ -27,6 +27,7 @@ from einformer.language.tree import (
 Parts = tuple[Expression, ...]
 Body = tuple[Statement, ...]
 Indices = tuple[Index, ...]
+Kind = TypeVar("Kind")
 
 # The fields of each kind of node but the leaves that hold the expressions directly inside it.
 _FIELDS: dict[type[Expression], tuple[str, ...]] = {
@@ -67,9 +68,9 @@ def subexpressions(e: Expression) -> Iterator[Expression]:
             waiting += _CHILDREN[type(node)](node)[::-1]
 
 
-# Indices of operators are not among them.
-def indices_in(e: Expression) -> Iterator[Index]:
-    return (x for x in subexpressions(e) if isinstance(x, Index))
+# Indices of operators are not among the nodes: they are a part of `Apply`.
+def find_all(kind: type[Kind], *roots: Expression) -> Iterator[Kind]:
+    return (x for root in roots for x in subexpressions(root) if isinstance(x, kind))
 
 
 def slots_of(left: Tensor | Name) -> tuple[Expression, ...]:

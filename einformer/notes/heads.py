@@ -9,7 +9,7 @@ from einformer.architectures.texts import library
 from einformer.language.calls import axis_of
 from einformer.language.printer import show
 from einformer.language.tree import Index, Name, Tensor
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 from einformer.notes.documents.pieces import Document, Passage
 from einformer.notes.legend import StatedSize, read_sizes
 from einformer.notes.reading import DocumentEquation
@@ -71,7 +71,7 @@ def _is_given(name: str) -> bool:
 
 # Without primes, unless two letters would be equal.
 def _drop_primes(tensor: Tensor) -> str:
-    letters = [axis_of(x.letter) for x in subexpressions(tensor) if isinstance(x, Index)]
+    letters = [axis_of(x.letter) for x in find_all(Index, tensor)]
     return f"{tensor.name}_{''.join(letters)}" if len(set(letters)) == len(letters) else show(tensor)
 
 

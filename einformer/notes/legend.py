@@ -17,7 +17,7 @@ from einformer.language.latex_reader import LETTERS
 from einformer.language.parser import parse_expression
 from einformer.language.sizes import Legend, Polynomial
 from einformer.language.tree import Axis, Expression, Index, Name, Number, Scalar, Spec, Tensor
-from einformer.language.walk import indices_in
+from einformer.language.walk import find_all
 from einformer.notes.documents.pieces import Passage, Section
 
 _NOTHING = Spec("", (), (), ())
@@ -90,7 +90,7 @@ class Stated(Legend):
         return str(self.known[axis_of(letter)]) if axis_of(letter) in self.known else ""
 
     def size(self, slot: Expression) -> Polynomial | None:
-        return super().size(slot) if all(axis_of(index.letter) in self.axes for index in indices_in(slot)) else None
+        return super().size(slot) if all(axis_of(index.letter) in self.axes for index in find_all(Index, slot)) else None
 
     def are_twins(self, one: str, other: str) -> bool:
         sizes = [self._spell(letter) for letter in (one, other)]

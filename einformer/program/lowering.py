@@ -18,7 +18,7 @@ from einformer.language.sizes import Legend
 from einformer.language.slots import Guards, IndexNumbers, Whole, keep_guards, split_condition
 from einformer.language.specialise import specialise
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Name, Spec, Statement, Tensor
-from einformer.language.walk import equations, subexpressions
+from einformer.language.walk import equations, find_all, subexpressions
 from einformer.language.weights import place
 from einformer.program import operations as op
 from einformer.program.operations import (
@@ -187,7 +187,7 @@ class Lowering:
 
     def measure_back(self, equation: Equation, letter: str) -> int:
         axis = find_labels(equation.left).index((letter,))
-        own = (e for e in subexpressions(equation.right) if isinstance(e, Tensor) and e.name == equation.left.name)
+        own = (e for e in find_all(Tensor, equation.right) if e.name == equation.left.name)
         backs = [_measure_back(self.numbers, e.slots[axis], letter) for e in own]
         return max(backs) if all(backs) else 0
 
@@ -236,7 +236,7 @@ class Lowering:
         for member in e.members:
             number = self.value(member)
             if total is not None:
-                letter = next(x.letter for x in subexpressions(member) if isinstance(x, Index))
+                letter = next(x.letter for x in find_all(Index, member))
                 total = map_values("*", [total, self.size(letter)], e.span)
             total = number if total is None else map_values("+", [total, number], e.span)
         assert total is not None
@@ -399,7 +399,7 @@ def find_recurrence(equation: Equation) -> str | None:
 
 # `(s - 1)` is 1 position back; a slot without a fixed number counts 0.
 def _measure_back(numbers: IndexNumbers, slot: Expression, letter: str) -> int:
-    letters = list(dict.fromkeys(x.letter for x in subexpressions(slot) if isinstance(x, Index) and x.letter != letter))
+    letters = list(dict.fromkeys(x.letter for x in find_all(Index, slot) if x.letter != letter))
     ranges = [numbers.numbers(x, None) for x in letters]
     ends = itertools.product(*({*some[:1], *some[-1:]} for some, _ in ranges))
     try:

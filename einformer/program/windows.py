@@ -16,8 +16,8 @@ from typing import cast
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
-from einformer.language.tree import Expression, Number, Spec
-from einformer.language.walk import indices_in
+from einformer.language.tree import Expression, Index, Number, Spec
+from einformer.language.walk import find_all
 from einformer.program import operations as op
 from einformer.program.inequalities import NEVER, Cases, Facts, Linear
 from einformer.program.keeping import farthest, find_least
@@ -194,7 +194,7 @@ class _Search:
         if None in distinct:
             return None
         before, after = (farthest(some) for some in zip(*filter(None, distinct), strict=True))
-        letters = {x.letter for e in (before, after) if e is not None for x in indices_in(e)}
+        letters = {x.letter for e in (before, after) if e is not None for x in find_all(Index, e)}
         if before is None or after is None or not all(letters <= turns for turns in places):
             return None
         sides = [(e, self.list_values(e)) for e in (before, after)]
@@ -205,7 +205,7 @@ class _Search:
 
     # Yields the number in every turn; nothing where sizes are open.
     def list_values(self, e: Expression) -> list[float]:
-        letters = sorted({x.letter for x in indices_in(e)})
+        letters = sorted({x.letter for x in find_all(Index, e)})
         try:
             turns = itertools.product(*(range(int(self.legend.number(self.counts[letter]))) for letter in letters))
             return [float(self.legend.number(e, dict(zip(letters, turn, strict=True)))) for turn in turns]

@@ -12,7 +12,7 @@ from einformer.language import printer
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Index, Name, Tensor
-from einformer.language.walk import equations, subexpressions
+from einformer.language.walk import equations, find_all
 from einformer.objects import Model
 from einformer.report.specimen import Specimen
 
@@ -115,4 +115,4 @@ def _list_slots(equation: Equation) -> tuple[Expression, ...]:
 
 
 def _find_length(slot: Expression, legend: Legend) -> int:
-    return math.prod(legend.length(x.letter) for x in subexpressions(slot) if isinstance(x, Index))
+    return math.prod(legend.length(x.letter) for x in find_all(Index, slot))

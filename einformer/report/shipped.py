@@ -11,7 +11,7 @@ from einformer.architectures import models, texts
 from einformer.huggingface.families import architectures, families
 from einformer.language.calls import axis_of, slot_letters
 from einformer.language.tree import Apply, Equation, Expression, Index, Product, Spec, Sum, Tensor
-from einformer.language.walk import equations, subexpressions
+from einformer.language.walk import equations, find_all, subexpressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _find_attention(spec: Spec) -> Iterator[str]:
 
 # A recurrence reads its own left side at an earlier position.
 def _reads_itself(equation: Equation) -> bool:
-    read = (e.name for e in subexpressions(equation.right) if isinstance(e, Tensor))
+    read = (e.name for e in find_all(Tensor, equation.right))
     return equation.relation == "=" and isinstance(equation.left, Tensor) and equation.left.name in read
 
 

@@ -15,7 +15,7 @@ from einformer.interpreters.count.numbers import Numbers
 from einformer.interpreters.count.table import Instance
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Quotient
-from einformer.language.walk import equations, loops, subexpressions
+from einformer.language.walk import equations, find_all, loops, subexpressions
 from einformer.objects import Model
 
 if TYPE_CHECKING:
@@ -189,4 +189,4 @@ def _list_divided(e: Quotient) -> list[tuple[str, set[str]]]:
 
 
 def _list_names(e: Expression) -> list[Name]:
-    return [x for x in subexpressions(e) if isinstance(x, Name)]
+    return [*find_all(Name, e)]

@@ -15,7 +15,7 @@ from einformer.errors import EinformerError, Span
 from einformer.language.calls import slot_letters
 from einformer.language.printer import alone
 from einformer.language.tree import Apply, Equation, Expression, Layer, Spec, Tensor
-from einformer.language.walk import equations, rebuild, subexpressions
+from einformer.language.walk import equations, find_all, rebuild
 from einformer.testing.departure import Departure
 from einformer.testing.mapping import MappedParameter, Piece, list_letters
 from einformer.testing.mistakes import ALONE, MISTAKES, PLAIN, TILED, VIEWED, Mistake
@@ -150,7 +150,7 @@ def _is_right(subject: Subject, entry: MappedParameter, right: Container[Span]) 
         for layer in subject.written.layers
         if names & {weight.name for weight in layer.weights}
         for equation in equations(layer.body)
-        if names & {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor)}
+        if names & {e.name for e in find_all(Tensor, equation.right)}
     ]
     return all(equation.span in right for equation in readers)
 
@@ -202,7 +202,7 @@ def _find_call(written: Subject, apart: Subject, layer: Layer, names: Mapping[st
     for caller in apart.written.layers:
         aliases = {weight.name for weight in caller.weights if weight.layer == layer.name} | {layer.name}
         for equation in equations(caller.body):
-            if any(isinstance(e, Apply) and e.name in aliases for e in subexpressions(equation.right)):
+            if any(e.name in aliases for e in find_all(Apply, equation.right)):
                 return alone(_rename_calls(equation, names))
     return ""
 
@@ -301,7 +301,7 @@ def _combine(subject: Subject, pieces: Sequence[Piece], others: Mapping[str, Pie
     units = list[list[Piece]]()
     for layer in subject.written.layers:
         for equation in equations(layer.body):
-            names = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor)}
+            names = {e.name for e in find_all(Tensor, equation.right)}
             units.append([piece for piece in pieces if piece.path in others and piece.path.rpartition(".")[2] in names])
     units = [unit for unit in units if unit]
     for number in dict.fromkeys((*range(1, min(len(units), 3) + 1), len(units))):

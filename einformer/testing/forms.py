@@ -22,7 +22,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import rebuild, subexpressions
+from einformer.language.walk import find_all, rebuild, subexpressions
 from einformer.program.lowering import list_bodies
 from einformer.program.matching import find_norms
 from einformer.testing.rewrites import Around
@@ -105,7 +105,7 @@ def count_from(e: Expression, letter: str, start: Expression) -> Expression:
 
 
 def calls(e: Expression, name: str) -> bool:
-    return any(isinstance(x, Apply) and x.name == name for x in subexpressions(e))
+    return any(x.name == name for x in find_all(Apply, e))
 
 
 # The formula of the layer is a norm, whatever its name.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from einformer.errors import fail
 from einformer.language.tree import Tensor
-from einformer.language.walk import equations, subexpressions
+from einformer.language.walk import equations, find_all
 from einformer.testing.mapping import MappedParameter, Piece, Shape, Slots, list_letters
 from einformer.testing.subject import Subject
 
@@ -90,7 +90,7 @@ def _find_neighbours(subject: Subject, path: str) -> Iterator[str]:
     folder, dot, name = path.rpartition(".")
     for layer in subject.written.layers:
         for equation in equations(layer.body):
-            names = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor)}
+            names = {e.name for e in find_all(Tensor, equation.right)}
             if name in names:
                 yield from (f"{folder}{dot}{other}" for other in names - {name})
 

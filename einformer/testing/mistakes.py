@@ -27,7 +27,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import equations, rebuild, subexpressions
+from einformer.language.walk import equations, find_all, rebuild
 from einformer.testing.forms import (
     add,
     calls,
@@ -121,7 +121,7 @@ def _mask_with_zero(e: Expression, around: Around) -> Variants:
 def _transpose_mask(e: Expression, around: Around) -> Variants:
     match e:
         case Product() | Quotient() | Tensor():
-            letters = dict.fromkeys(x.letter for x in subexpressions(e) if isinstance(x, Index))
+            letters = dict.fromkeys(x.letter for x in find_all(Index, e))
             for one, other in itertools.combinations(letters, 2):
                 if axis_of(one) == axis_of(other):
                     yield exchange(e, {one: other, other: one})
@@ -137,7 +137,7 @@ def _normalise_over_another(e: Expression, around: Around) -> Variants:
 
 # `mean_s` or `mean_sd` for `mean_d`, in all operators of the formula.
 def _reduce_over_another(equation: Equation, around: Around) -> Iterator[Equation]:
-    operators = [e for e in subexpressions(equation.right) if isinstance(e, Apply) and e.name in REDUCTIONS]
+    operators = [e for e in find_all(Apply, equation.right) if e.name in REDUCTIONS]
     for index in dict.fromkeys(index for e in operators for index in e.indices):
         for letter in (letter for letter in slot_letters(equation.left) if letter != index.letter):
             for new in ((Index(letter),), (Index(letter), index)):
@@ -214,7 +214,7 @@ def _turn_otherwise(e: Expression, around: Around) -> Variants:
 
 # The formula of a scalar of the text stands in its place, with a size twice or half as large, or without a factor.
 def _change_scalar(equation: Equation, around: Around) -> Iterator[Equation]:
-    names = {e.name for e in subexpressions(equation.right) if isinstance(e, Tensor)}
+    names = {e.name for e in find_all(Tensor, equation.right)}
     for scalar in (scalar for scalar in around.spec.scalars if scalar.name in names):
         for value in find_variants(scalar.value, _change_factor, around) if isinstance(scalar.value, Expression) else ():
             yield replace(equation, right=_insert(equation.right, scalar, value))
@@ -242,7 +242,7 @@ def _drop_call(e: Expression, around: Around) -> Variants:
 
 
 def _call_again(equation: Equation, around: Around) -> Iterator[Equation]:
-    called = {e.name for q in equations(around.layer.body) for e in subexpressions(q.right) if isinstance(e, Apply)}
+    called = {e.name for q in equations(around.layer.body) for e in find_all(Apply, q.right)}
     for name in sorted(called):
         layer = around.callee(name)
         if layer and len(layer.formals) == 1 and not layer.weights and not calls(equation.right, name):
@@ -269,7 +269,7 @@ def _drop_bias(e: Expression, around: Around) -> Variants:
 def _move_norm(e: Expression, around: Around) -> Variants:
     if not isinstance(e, Sum):
         return
-    for call in (x for x in subexpressions(e) if isinstance(x, Apply) and is_norm(x, around)):
+    for call in (x for x in find_all(Apply, e) if is_norm(x, around)):
         (inner,) = call.arguments
         bare = replace_part(e, call, inner)
         yield replace(call, arguments=(bare,))
@@ -310,7 +310,7 @@ def _use_unbiased_variance(e: Expression, around: Around) -> Variants:
 
 def _drop_mean(e: Expression, around: Around) -> Variants:
     if isinstance(e, Sum):
-        means = [t for t in e.terms if any(isinstance(x, Apply) and x.name == "mean" for x in subexpressions(t))]
+        means = [t for t in e.terms if any(x.name == "mean" for x in find_all(Apply, t))]
         yield from (add(drop_part(e.terms, term)) for term in means if len(e.terms) > 1)
     if isinstance(e, Apply) and e.name == "mean":
         yield replace(e, name="sum")
@@ -373,7 +373,7 @@ def _pair_alike(layer: Layer) -> Iterator[tuple[str, str]]:
 
 
 def _list_reads(layer: Layer) -> dict[str, tuple[str, ...]]:
-    read = [e for q in equations(layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
+    read = [e for q in equations(layer.body) for e in find_all(Tensor, q.right)]
     return {e.name: tuple(map(axis_of, slot_letters(e))) for e in read}
 
 

@@ -23,7 +23,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import children, equations, rebuild, subexpressions
+from einformer.language.walk import children, equations, find_all, rebuild, subexpressions
 from einformer.testing.forms import count_from, exchange, reverse_groups
 from einformer.testing.rewrites import Around
 
@@ -176,7 +176,7 @@ def tile_heads(around: Around) -> Iterator[Change]:
         definition = Equation(Tensor(name, (g, j)), "=", number, span=around.equation.span)
 
         def find_slot(tensor: Tensor, equation: Equation, g: Index = g, j: Index = j) -> Index | None:
-            beside = j in (e for e in subexpressions(equation.right) if isinstance(e, Index))
+            beside = j in find_all(Index, equation.right)
             return g if g in tensor.slots and j not in tensor.slots and beside else None
 
         def move(tensor: Tensor, slot: Index, definition: Equation = definition) -> Expression:
@@ -203,9 +203,7 @@ def _define_first(around: Around, definition: Equation, change: Change) -> Chang
 
 # Heads attend to heads, where positions attend to positions.
 def attend_elsewhere(around: Around) -> Iterator[Change]:
-    letters = dict.fromkeys(
-        x.letter for q in equations(around.layer.body) for x in subexpressions(q.right) if isinstance(x, Index)
-    )
+    letters = dict.fromkeys(x.letter for q in equations(around.layer.body) for x in find_all(Index, q.right))
     primed = [letter for letter in letters if letter == axis_of(letter) + "'"]
     for key, other in itertools.product(primed, [letter for letter in letters if letter == axis_of(letter)]):
         if axis_of(key) != other:
@@ -252,7 +250,7 @@ def equate_members(e: Expression, around: Around) -> Variants:
     if isinstance(e, Product):
         pairs = {axis.letter for axis in around.spec.axes if axis.size == Number(2)}
         for factor in e.factors:
-            letters = {x.letter for x in subexpressions(factor) if isinstance(x, Index)}
+            letters = {x.letter for x in find_all(Index, factor)}
             if isinstance(factor, Sum) and len(letters) == 1 and letters <= pairs:
                 (letter,) = letters
                 for member in (ZERO, ONE):

@@ -35,7 +35,7 @@ from einformer.language.tree import (
     Statement,
     Tensor,
 )
-from einformer.language.walk import children, equations, loops, map_expressions, rebuild, subexpressions
+from einformer.language.walk import children, equations, find_all, loops, map_expressions, rebuild, subexpressions
 from einformer.objects import Model, Specification
 from einformer.program.causality import check_spec
 from einformer.targets import load, parse
@@ -149,7 +149,7 @@ class Subject:
         return sorted(binding.open_sizes(self.legend), key=lambda name: (name not in self.find_used(), name))
 
     def find_used(self) -> set[str]:
-        used = {axis_of(x.letter) for e in self._expressions() for x in subexpressions(e) if isinstance(x, Index)}
+        used = {axis_of(x.letter) for e in self._expressions() for x in find_all(Index, e)}
         used |= {i.letter for layer in self.written.layers for w in layer.weights for i in w.indices}
         return {axis.size.name for axis in self.legend.axes.values() if isinstance(axis.size, Name) and axis.letter in used}
 
@@ -258,9 +258,9 @@ def _select_needed(spec: Spec, name: str) -> tuple[Layer, ...]:
 
 # A slot counts positions, `S_{b(s - 1)e}`, so the value before the first position matters.
 def _reads_earlier(layer: Layer, time: str) -> bool:
-    tensors = [e for q in equations(layer.body) for e in subexpressions(q.right) if isinstance(e, Tensor)]
+    tensors = [e for q in equations(layer.body) for e in find_all(Tensor, q.right)]
     slots = [slot for tensor in tensors for slot in tensor.slots if not isinstance(slot, Index | Tensor)]
-    return any(isinstance(x, Index) and axis_of(x.letter) == time for slot in slots for x in subexpressions(slot))
+    return any(axis_of(x.letter) == time for x in find_all(Index, *slots))
 
 
 def _find_carried(model: Layer | None, layer: Layer) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from einformer.errors import fail
 from einformer.language.latex_reader import GREEK
 from einformer.language.primitives import PRIMITIVES
 from einformer.language.tree import Name, Spec
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 
 # The notes' letters by which terms are collected, in the order in which they are written; other letters stand before D.
 DEPTH, INPUTS, WIDTH = "L", ("B", "S"), "D"
@@ -93,7 +93,7 @@ def show(formula: sympy.Expr, order: Iterable[str] = (), form: str = "text") -> 
 # Letters come in the order in which the legend mentions them.
 def list_letters(spec: Spec) -> list[str]:
     roots = [e for axis in spec.axes for e in (axis.size, axis.default) if e is not None]
-    names = [x.name for root in roots for x in subexpressions(root) if isinstance(x, Name)]
+    names = [x.name for x in find_all(Name, *roots)]
     return list(dict.fromkeys([*names, *(scalar.name for scalar in spec.scalars)]))
 
 

@@ -17,7 +17,7 @@ from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Expression, Index, Spec
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 from einformer.program.inequalities import Facts, Inequality, Linear, connected, evaluate, plain
 from einformer.program.needs import Region
 from einformer.program.sharding import WHOLE, Sharding
@@ -93,7 +93,7 @@ class Numbers(Sizes[int]):
         self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """Yields the kinds of turns, which are gone through one by one only where a number depends on them, or for `each`."""
-        letters = {x.letter for e in numbers for x in subexpressions(e) if isinstance(x, Index)}
+        letters = {x.letter for x in find_all(Index, *numbers)}
         deciding = [own for own in turns if each or letters & set(own.letters)]
         kinds: dict[tuple[object, ...], list[Numbers]] = {}
         for chosen in product(*map(self._list_kinds, deciding)):

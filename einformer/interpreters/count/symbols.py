@@ -21,7 +21,7 @@ from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, MIRRORED, PRIMITIVES
 from einformer.language.sizes import MAXIMUM_NUMBER, Legend
 from einformer.language.tree import Expression, Spec
-from einformer.language.walk import subexpressions
+from einformer.language.walk import find_all
 from einformer.program.keeping import kept_in_letters
 from einformer.program.needs import Region
 from einformer.program.sharding import Sharding
@@ -84,7 +84,7 @@ class Symbols(Sizes[sympy.Expr]):
     def kinds(
         self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[sympy.Expr, ...], Symbols]]:
-        turning = {x for e in numbers for x in subexpressions(e) if isinstance(x, tree.Tensor) and x not in self.branches}
+        turning = {x for e in numbers for x in find_all(tree.Tensor, e) if x not in self.branches}
         if not turning:
             yield tuple(map(self.turns, turns)), self
             return
@@ -152,7 +152,7 @@ class Symbols(Sizes[sympy.Expr]):
     def _name(self, name: str) -> sympy.Expr:
         axis = self.legend.axis_of_size(name)
         default = axis.default if axis is not None and name not in self.legend.values else None
-        if default is not None and any(isinstance(x, tree.Name) for x in subexpressions(default)):
+        if default is not None and any(find_all(tree.Name, default)):
             return self.value(default)
         return sympy.pi if name in CONSTANTS else sympy.Symbol(name)
 
@@ -169,14 +169,14 @@ class Symbols(Sizes[sympy.Expr]):
 
     # A site without the conditions of scalars alone; none where one of these does not hold.
     def _settle(self, site: Site) -> Site | None:
-        turning = {case for case in site.cases if any(isinstance(x, tree.Index) for x in subexpressions(case.condition))}
+        turning = {case for case in site.cases if any(find_all(tree.Index, case.condition))}
         settled = sorted(site.cases - turning, key=repr)
         exists = all(self._decide(case.condition) == case.holds for case in settled)
         return replace(site, cases=frozenset(turning)) if exists else None
 
     # Sizes are letters, and decide nothing.
     def _decide(self, e: Expression) -> bool:
-        if any(isinstance(x, tree.Name) and self.legend.axis_of_size(x.name) for x in subexpressions(e)):
+        if any(self.legend.axis_of_size(x.name) for x in find_all(tree.Name, e)):
             raise _refuse(e)
         try:
             return bool(self.legend.number(e))
@@ -188,7 +188,7 @@ class Symbols(Sizes[sympy.Expr]):
         counts = {letter: self.loops[letter] if letter in self.loops else self.value(count) for letter, count in site.loops}
         split: set[str] = set()
         for case in site.cases:
-            on = {x.letter for x in subexpressions(case.condition) if isinstance(x, tree.Index)}
+            on = {x.letter for x in find_all(tree.Index, case.condition)}
             if len(on) != 1 or on & split:
                 raise _refuse(case.condition)
             (letter,) = on
@@ -229,7 +229,7 @@ def _count_terms(e: sympy.Expr) -> int:
 
 # Those of the turns in which a condition on their letter holds, or does not.
 def _split(turns: TurnCount, case: Case) -> TurnCount:
-    letters = {axis_of(x.letter) for x in subexpressions(case.condition) if isinstance(x, tree.Index)}
+    letters = {axis_of(x.letter) for x in find_all(tree.Index, case.condition)}
     if not letters & set(turns.letters):
         return turns
     return replace(turns, sites=tuple(replace(site, cases=site.cases | {case}) for site in turns.sites))

@@ -29,7 +29,7 @@ from einformer.language.printer import Level, PrintedLine, Written
 from einformer.language.scope import Scope
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Loop, Spec, Statement, Tensor, Weight
-from einformer.language.walk import children, equations, loops, map_equations, slots_of, subexpressions
+from einformer.language.walk import children, equations, find_all, loops, map_equations, slots_of, subexpressions
 
 MOST = 5  # labels of one layer
 _ROW = 4  # weights of a line
@@ -202,7 +202,7 @@ class LayerFormulas:
         left, equation = line.left, line.equation
         if left is None or line.right is None or equation.relation != "=":
             return False
-        keeps = any(isinstance(e, Apply) and _kind_of(e) == "keeping" for e in subexpressions(equation.right))
+        keeps = any(_kind_of(e) == "keeping" for e in find_all(Apply, equation.right))
         square = bool(left.rows) and axis_of(left.rows) == axis_of(left.cols)
         return _has_group(equation) or (square and not (self.translator.names.style.weights and keeps))
 
@@ -235,7 +235,7 @@ def _has_group(equation: Equation) -> bool:
 
 
 def _list_reads(equation: Equation) -> Iterable[str]:
-    return (e.name for e in subexpressions(equation.right) if isinstance(e, Tensor))
+    return (e.name for e in find_all(Tensor, equation.right))
 
 
 def write_formulas(
@@ -345,7 +345,7 @@ def _list_summed(layer: Layer) -> Iterator[str]:
 def _list_separate(layer: Layer) -> Iterator[str]:
     for equation in equations(layer.body):
         for e in (*subexpressions(equation.left), *subexpressions(equation.right)):
-            yield from (axis_of(x.letter) for part in _list_parts(e) for x in subexpressions(part) if isinstance(x, Index))
+            yield from (axis_of(x.letter) for part in _list_parts(e) for x in find_all(Index, part))
 
 
 def _list_parts(e: Expression) -> Iterable[Expression]:

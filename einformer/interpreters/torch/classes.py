@@ -46,7 +46,7 @@ from einformer.language.tree import (
     Tensor,
     Weight,
 )
-from einformer.language.walk import children, equations, subexpressions
+from einformer.language.walk import children, equations, find_all, subexpressions
 from einformer.language.weights import key, list_stored, turns_of
 from einformer.program.collectives import split_pairs
 from einformer.program.operations import Call, Line, Turns
@@ -200,7 +200,7 @@ def _find_calls(body: tuple[Statement, ...], around: Loops = ()) -> Iterator[tup
         if isinstance(statement, Loop):
             yield from _find_calls(statement.body, (*around, statement))
         else:
-            yield from ((e, around) for e in subexpressions(statement.right) if isinstance(e, Apply))
+            yield from ((e, around) for e in find_all(Apply, statement.right))
 
 
 def _find_conditions(e: Expression, name: str, choices: Choices = ()) -> Iterator[Choices]:
@@ -212,7 +212,7 @@ def _find_conditions(e: Expression, name: str, choices: Choices = ()) -> Iterato
 
 
 def _find_letters(e: Expression) -> set[str]:
-    return {x.letter for x in subexpressions(e) if isinstance(x, Index)}
+    return {x.letter for x in find_all(Index, e)}
 
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from einformer.interpreters.torch.fragments import (
 from einformer.interpreters.torch.parallel import code_exchange, describe_exchange
 from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, Primitive, row_of
-from einformer.language.tree import Expression
-from einformer.language.walk import indices_in
+from einformer.language.tree import Expression, Index
+from einformer.language.walk import find_all
 from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.collectives import Collective
@@ -680,4 +680,4 @@ def code_number(context: Context, e: Expression, turns: Mapping[str, str] | None
 
 # The number of a turn has the name of its loop.
 def code_turning(context: Context, e: Expression) -> Fragment:
-    return code_number(context, e, {index.letter: index.letter for index in indices_in(e)})
+    return code_number(context, e, {index.letter: index.letter for index in find_all(Index, e)})

@@ -14,7 +14,7 @@ from einformer.language.calls import axis_of, slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole
 from einformer.language.tree import Apply, Expression, Layer, Loop, Name, Number, Product, Quotient, Sum, Tensor
-from einformer.language.walk import equations, subexpressions
+from einformer.language.walk import equations, find_all
 from einformer.language.weights import key, list_stored
 from einformer.program.operations import Kind
 from einformer.program.orders import estimate_size, order_pairs
@@ -327,7 +327,7 @@ def name_function(name: str) -> str:
 
 # A function that drops numbers, or calls one that does, must know whether it is trained.
 def has_dropout(layer: Layer, layers: Mapping[str, Layer]) -> bool:
-    calls = {e.name for equation in equations(layer.body) for e in subexpressions(equation.right) if isinstance(e, Apply)}
+    calls = {e.name for equation in equations(layer.body) for e in find_all(Apply, equation.right)}
     return "Dr" in calls or any(
         has_dropout(layers[name], layers) for name in calls if name in layers and not layers[name].weights
     )
@@ -391,7 +391,7 @@ def _measure_depth(context: Context, name: str) -> int:
     value = context.legend.scalars[name].value
     if isinstance(value, tuple):
         return 0
-    read = {x.name for x in subexpressions(value) if isinstance(x, Tensor)}
+    read = {x.name for x in find_all(Tensor, value)}
     return 1 + max((_measure_depth(context, other) for other in read), default=0)
 
 

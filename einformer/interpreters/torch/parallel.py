@@ -33,6 +33,49 @@ from einformer.program.kernels import PAIR, Routed
 from einformer.program.operations import Recur, Value
 from einformer.program.sharding import Sharding, own
 
+# The functions with a gradient that exchange along a `dim`, or by the pairs that are `sent`: what they say, forward, backward.
+_EXCHANGES = {
+    "AllGather": ("All ranks' numbers along a dim. Each rank's gradient is its part.", "gathered(x, dim, axis)", "part"),
+    "AllGatherVary": (
+        "All ranks' numbers along a dim, of which each makes something else. A rank's gradient is its part of their sum.",
+        "gathered(x, dim, axis)",
+        "scattered",
+    ),
+    "ReduceScatter": (
+        "A rank's part along a dim of the sum of all ranks' parts. The gradient is gathered from all ranks.",
+        "scattered(x, dim, axis)",
+        "gathered",
+    ),
+    "Own": (
+        "A rank's part of a tensor along a dim. The gradient is gathered from all ranks.",
+        "part(x, dim, axis).clone()",
+        "gathered",
+    ),
+    "Dispatch": ("Pairs at the ranks of their experts. Their gradients come back.", "dispatched(x, sent, axis)", "combined"),
+    "Combine": (
+        "Pairs back at the ranks of their rows. Their gradients are dispatched.",
+        "combined(x, sent, axis)",
+        "dispatched",
+    ),
+}
+
+
+def _write_exchange(name: str, says: str, forward: str, backward: str) -> str:
+    place, argument = ("sent", "sent") if "sent" in forward else ("dim", "dim: int")
+    return f'''class {name}(torch.autograd.Function):
+    """{says}"""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, {argument}, axis: str) -> Tensor:
+        ctx.{place}, ctx.axis = {place}, axis
+        return {forward}
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return {backward}(gradient, ctx.{place}, ctx.axis), None, None
+'''
+
+
 HELPERS = {
     "MESH": """MESH: DeviceMesh  # the ranks; its axes are named. Set it before the model computes.
 """,
@@ -99,30 +142,6 @@ HELPERS = {
     @staticmethod
     def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
         return total(gradient, ctx.axis), None
-''',
-    "AllGather": '''class AllGather(torch.autograd.Function):
-    """All ranks' numbers along a dim. Each rank's gradient is its part."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
-        ctx.dim, ctx.axis = dim, axis
-        return gathered(x, dim, axis)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return part(gradient, ctx.dim, ctx.axis), None, None
-''',
-    "AllGatherVary": '''class AllGatherVary(torch.autograd.Function):
-    """All ranks' numbers along a dim, of which each makes something else. A rank's gradient is its part of their sum."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
-        ctx.dim, ctx.axis = dim, axis
-        return gathered(x, dim, axis)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return scattered(gradient, ctx.dim, ctx.axis), None, None
 ''',
     "near": '''def near(size: int, before: float, after: float, axis: str, rank: int | None = None) -> range:
     """The numbers that a rank reads of an index: its own, as many as it has, and those near them."""
@@ -310,30 +329,6 @@ HELPERS = {
             dist.recv(ctx.state, ctx.after, group=MESH.get_group(ctx.axis))
         return ctx.state, gradient, None, *[None] * ctx.count
 ''',
-    "ReduceScatter": '''class ReduceScatter(torch.autograd.Function):
-    """A rank's part along a dim of the sum of all ranks' parts. The gradient is gathered from all ranks."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
-        ctx.dim, ctx.axis = dim, axis
-        return scattered(x, dim, axis)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return gathered(gradient, ctx.dim, ctx.axis), None, None
-''',
-    "Own": '''class Own(torch.autograd.Function):
-    """A rank's part of a tensor along a dim. The gradient is gathered from all ranks."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, dim: int, axis: str) -> Tensor:
-        ctx.dim, ctx.axis = dim, axis
-        return part(x, dim, axis).clone()
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return gathered(gradient, ctx.dim, ctx.axis), None, None
-''',
     "routes": '''def routes(ends: Tensor, axis: str) -> tuple[tuple[list[int], list[int], Tensor], Tensor, Tensor]:
     """Where the pairs go whose experts other ranks of an axis of the mesh have: how many go to each rank and come from each,
     and the order of those that come, by expert; their experts, which are numbered from zero, and where each expert's end."""
@@ -362,30 +357,6 @@ HELPERS = {
     dist.all_to_all_single(x, torch.empty_like(y).index_copy(0, order, y), going, coming, group=MESH.get_group(axis))
     return x
 ''',
-    "Dispatch": '''class Dispatch(torch.autograd.Function):
-    """Pairs at the ranks of their experts. Their gradients come back."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, sent, axis: str) -> Tensor:
-        ctx.sent, ctx.axis = sent, axis
-        return dispatched(x, sent, axis)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return combined(gradient, ctx.sent, ctx.axis), None, None
-''',
-    "Combine": '''class Combine(torch.autograd.Function):
-    """Pairs back at the ranks of their rows. Their gradients are dispatched."""
-
-    @staticmethod
-    def forward(ctx, y: Tensor, sent, axis: str) -> Tensor:
-        ctx.sent, ctx.axis = sent, axis
-        return combined(y, sent, axis)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return dispatched(gradient, ctx.sent, ctx.axis), None, None
-''',
     "largest": '''@torch.no_grad()
 def largest(x: Tensor, dims: tuple[int, ...], axis: str) -> Tensor:
     """The largest numbers along dims, and over the ranks of an axis of the mesh."""
@@ -393,7 +364,7 @@ def largest(x: Tensor, dims: tuple[int, ...], axis: str) -> Tensor:
     dist.all_reduce(x, dist.ReduceOp.MAX, group=MESH.get_group(axis))
     return x
 ''',
-}
+} | {name: _write_exchange(name, *row) for name, row in _EXCHANGES.items()}
 
 # Of an axis of the mesh whose ranks have two pieces of positions, and of any other.
 IN_PIECES = {

@@ -28,8 +28,8 @@ from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Axis, Layer, Loop, Name, Scalar, Spec
-from einformer.language.walk import equations, indices_in, list_letters
+from einformer.language.tree import Axis, Index, Layer, Loop, Name, Scalar, Spec
+from einformer.language.walk import equations, find_all, list_letters
 from einformer.language.weights import key
 from einformer.program.collectives import Near, Neighbours
 from einformer.program.fusing import lower_for_plan
@@ -222,7 +222,7 @@ class EmittedFile:
         for name, function in self.functions.items():
             bounds = (e for window in self.find_windows(name).values() for e in (window.before, window.after))
             calls = (value.operation for value in walk_values(function) if isinstance(value.operation, Call))
-            read = [*(x.letter for e in bounds for x in indices_in(e)), *(x for call in calls for x in turned[call.function])]
+            read = [*(x.letter for x in find_all(Index, *bounds)), *(x for call in calls for x in turned[call.function])]
             own = {turns.letter for turns in walk_loops(function.lines)}
             turned[name] = tuple(dict.fromkeys(letter for letter in read if letter not in own))
             yield name, turned[name]
