@@ -148,19 +148,19 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+# Makes an error of a single finding: `raise fail("E601", …)`.
 def fail(code: str, message: str, span: Span = NOWHERE, facts: Iterable[str] = (), fix: str = "") -> EinformerError:
-    """Makes an error of a single finding: `raise fail("E601", …)`."""
     return EinformerError([Finding(code, message, span, tuple(facts), fix)])
 
 
+# Raises EinformerError E605 if the name is not among the names.
 def check_name(names: Iterable[str], what: str, name: str) -> None:
-    """Raises EinformerError E605 if the name is not among the names."""
     if name not in (names := list(names)):
         raise fail("E605", f"there is no {what} `{name}`", fix=" or ".join(f"`{option}`" for option in names))
 
 
+# Returns a row of a table by its name. Raises EinformerError E605.
 def find_row(table: Mapping[str, T], what: str, name: str) -> T:
-    """Returns a row of a table by its name. Raises EinformerError E605."""
     check_name(table, what, name)
     return table[name]
 

@@ -67,8 +67,8 @@ def library() -> Spec:
     return reach(text("library").text)
 
 
+# The part of the library that a text can reach: its legend, the layers that the text names, and those that they name.
 def reach(text: str) -> Spec:
-    """The part of the library that a text can reach: its legend, the layers that the text names, and those that they name."""
     blocks, words = _library_blocks(), _words(text)
     names = [name for name in blocks if name in words]
     for name in names:
@@ -118,8 +118,8 @@ def text(name: str) -> Source:
     return Source(f"{name}.ein", (_SHIPPED / f"{name}.ein").read_text(encoding="utf-8"))
 
 
+# The text of a target and its name for messages. Raises EinformerError E801, E802.
 def read(target: str | pathlib.Path) -> Source:
-    """The text of a target and its name for messages. Raises EinformerError E801, E802."""
     if row := models().get(str(target)):
         target = row.architecture
     if str(target) in shipped():

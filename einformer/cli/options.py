@@ -505,8 +505,8 @@ def _list_commands() -> str:
     return "\n\n".join(groups)
 
 
+# Makes the parser of all commands. `options.command` is the name of the called command.
 def parser() -> argparse.ArgumentParser:
-    """Makes the parser of all commands. `options.command` is the name of the called command."""
     raw = argparse.RawDescriptionHelpFormatter
     about = f"{_ABOUT}\n\n{_list_commands()}\n\n`einformer COMMAND --help` lists the options of a command."
     whole = argparse.ArgumentParser(

@@ -52,8 +52,8 @@ def list_names(annotation: Any) -> list[str]:
     return [name for array in arrays for slot in array.dim_str.split() if _spell_slot(slot, {}) for name in _find_names(slot)]
 
 
+# Returns the tensor of a contract for an annotation of jaxtyping: `int x_bs`. `letters` are those of longer names.
 def read_annotation(name: str, annotation: Any, letters: Mapping[str, str]) -> str:
-    """Returns the tensor of a contract for an annotation of jaxtyping: `int x_bs`. `letters` are those of longer names."""
     for array in _list_arrays(annotation):
         word = _WORDS.get(array.dtype.__name__)
         slots = [_spell_slot(dimension, letters) for dimension in array.dim_str.split()]

@@ -65,8 +65,8 @@ def _decorate(text: str, axes: Mapping[str, str], function: Any) -> Any:
     return wrap(text, function, axes) if switch.active() else function
 
 
+# Returns the function behind its checks. Raises EinformerError if the text is not a contract of this function.
 def wrap(text: str, function: Callable[..., Any], axes: Mapping[str, str] = NO_AXES) -> Callable[..., Any]:
-    """Returns the function behind its checks. Raises EinformerError if the text is not a contract of this function."""
     agreed = agree(text, function, axes)
     written = write(agreed.contract, agreed.items, function)
     wrapper = _run_text(written.text, agreed.closure(written), agreed.contract.span.source.name)

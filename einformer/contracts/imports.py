@@ -60,6 +60,6 @@ def install(packages: Sequence[str]) -> Finder:
     return finder
 
 
+# Imports the packages unchanged from here on. Packages that are imported already keep their checks.
 def remove(finder: Any) -> None:
-    """Imports the packages unchanged from here on. Packages that are imported already keep their checks."""
     sys.meta_path.remove(finder)

@@ -16,8 +16,8 @@ _WORD = re.compile(r"[^\W\d_]\w+")
 FIX = '`axes={"batch": "b", "seq": "s"}`'
 
 
+# Raises EinformerError (E724) if a letter is not one, or stands for two names.
 def check_table(axes: Mapping[str, str]) -> None:
-    """Raises EinformerError (E724) if a letter is not one, or stands for two names."""
     for name, letter in axes.items():
         if not (len(letter) == 1 and letter.isalpha() and letter.islower()):
             raise fail("E724", f"an axis is a lower-case letter, and `{name}` is `{letter}`", fix=FIX)
@@ -25,8 +25,8 @@ def check_table(axes: Mapping[str, str]) -> None:
             raise fail("E724", f"`{letter}` stands for `{twin}` and for `{name}`", fix="a letter for each")
 
 
+# Returns a contract with letters for the names in its subscripts. Raises EinformerError (E724) if one has no letter.
 def shorten(text: str, axes: Mapping[str, str], name: str = "<contract>") -> str:
-    """Returns a contract with letters for the names in its subscripts. Raises EinformerError (E724) if one has no letter."""
     if not axes:
         return text
     check_table(axes)

@@ -36,9 +36,9 @@ _UNDERSCORED = re.compile(
 )  # a key that need not be a name of the notation: `_`, `x_`
 
 
+# Reads a contract. `name` is its place in messages. Raises EinformerError.
 @functools.lru_cache(maxsize=1024)
 def read(text: str, name: str = "<contract>") -> Contract:
-    """Reads a contract. `name` is its place in messages. Raises EinformerError."""
     source = Source(name, " ".join(text.split()))
     check_size(source)
     line = plain_line(source, 0, _UNDERSCORED.sub(lambda match: "k" * len(match[0]), source.text))
@@ -65,8 +65,8 @@ class _ContractReader(Formulas):
         super().__init__(source, line, set())
         self.given = legend
 
+    # contract: [items] ["->" items] ["where" legend]
     def contract(self) -> Contract:
-        """contract: [items] ["->" items] ["where" legend]"""
         arguments = self.items("->") if self.peek().kind not in ("->", "end") else ()
         result = self.outputs() if self.accept("->") else None
         self.end()
@@ -92,15 +92,15 @@ class _ContractReader(Formulas):
             return items[0]
         return Item("", Several(items, more=False, span=self.since(start)))
 
+    # items: item ("," item)* [","]
     def items(self, *ends: str) -> tuple[Item, ...]:
-        """items: item ("," item)* [","]"""
         items = [self.item()]
         while self.accept(",") and self.peek().kind not in ends:
             items.append(self.item())
         return tuple(items)
 
+    # item: [KEY ("=" | ":")] value ["?"]
     def item(self) -> Item:
-        """item: [KEY ("=" | ":")] value ["?"]"""
         key = self.key()
         value = self.value()
         optional = not isinstance(value, Anything) and self.accept("?")
@@ -117,8 +117,8 @@ class _ContractReader(Formulas):
         self.next()
         return match.group()
 
+    # value: "?" | "(" items ["," "..."] ")" | "[" item "]" | "{" items "}" | WORD* NAME [subscript]
     def value(self) -> Value:
-        """value: "?" | "(" items ["," "..."] ")" | "[" item "]" | "{" items "}" | WORD* NAME [subscript]"""
         start = self.peek()
         match start.kind:
             case "?":
@@ -172,8 +172,8 @@ class _ContractReader(Formulas):
             return Size(name.text, span=name.span)
         return ScalarValue(name.text, words, span=name.span)
 
+    # slot: "..." | LETTER | a slot of the notation
     def slot(self) -> Expression:
-        """slot: "..." | LETTER | a slot of the notation"""
         if self.peek().kind == "...":
             return Name("...", span=self.next().span)
         if self.peek().kind == "name" and len(self.peek().text) == 1 and self.peek().text.isupper():
@@ -211,8 +211,8 @@ class _ContractReader(Formulas):
             case _:
                 raise fail("E106", "the size of an axis is no tensor", slot.span, fix="letters, groups, numbers, `(s + 1)`")
 
+    # legend: LETTER ":" sum ("," LETTER ":" sum)*: the name or the formula of the size of an index
     def legend(self) -> dict[str, Expression]:
-        """legend: LETTER ":" sum ("," LETTER ":" sum)*: the name or the formula of the size of an index"""
         while True:
             letter = self.letter().letter
             self.expect(":")

@@ -81,8 +81,8 @@ def merge(known: Mapping[str, BoundSize], given: Mapping[str, BoundSize]) -> dic
     return {**known, **given}
 
 
+# Raises E728 if two letters have one size: a run with equal sizes proves less.
 def check_distinct(known: Mapping[str, BoundSize]) -> None:
-    """Raises E728 if two letters have one size: a run with equal sizes proves less."""
     for (name, bound), (other, again) in combinations(known.items(), 2):
         if bound.size == again.size:
             facts = [f"`{letter}` = {binding.size} by {binding.where}" for letter, binding in ((name, bound), (other, again))]

@@ -54,8 +54,8 @@ class Checker:
         self.sizes = dict(known)
         self.later: list[_Axis] = []
 
+    # Checks a value against an item. Raises EinformerError (E720 … E723). `place` is how Python reads the value.
     def see(self, item: Item, value: object, place: str) -> None:
-        """Checks a value against an item. Raises EinformerError (E720 … E723). `place` is how Python reads the value."""
         if item.optional and value is None:
             return
         match item.value:

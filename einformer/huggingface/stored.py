@@ -50,8 +50,8 @@ class Stored:
     read: Callable[[Box], Tensor]
 
 
+# Returns the tensors of a source by name. Raises EinformerError E617, E618, E610, E801, E802.
 def find_tensors(source: State | str | pathlib.Path) -> dict[str, Stored]:
-    """Returns the tensors of a source by name. Raises EinformerError E617, E618, E610, E801, E802."""
     if isinstance(source, Mapping):
         return {name: _find_in_memory(name, source) for name in source}
     path = pathlib.Path(source)

@@ -74,16 +74,16 @@ def lift(f: Callable[..., Array]) -> Callable[..., Named]:
 choose = lift(np.where)  # by a condition
 
 
+# exp x / Σ exp x; zero if every x is -inf (R12).
 def softmax(x: Array, axes: tuple[int, ...]) -> Array:
-    """exp x / Σ exp x; zero if every x is -inf (R12)."""
     top = x.max(axis=axes, keepdims=True)
     powers = np.exp(x - np.where(np.isfinite(top), top, 0))
     total = powers.sum(axis=axes, keepdims=True)
     return np.where(total == 0, 0, powers / np.where(total == 0, 1, total))
 
 
+# log Σ exp x; -inf if every x is.
 def log_sum_exp(x: Array, axis: tuple[int, ...]) -> Array:
-    """log Σ exp x; -inf if every x is."""
     top = x.max(axis=axis, keepdims=True)
     shift = np.where(np.isfinite(top), top, 0)
     result: Array = np.log(np.exp(x - shift).sum(axis=axis)) + shift.squeeze(axis)
@@ -94,8 +94,8 @@ def along(f: Callable[[Array, int], Array], x: Array, axes: tuple[int, ...]) -> 
     return reduce(f, axes, x)
 
 
+# Returns True at the `count` largest values. Equal values count at the lower index, row-major for several axes (R3).
 def top(x: Array, axes: tuple[int, ...], count: int) -> Array:
-    """Returns True at the `count` largest values. Equal values count at the lower index, row-major for several axes (R3)."""
     last = range(-len(axes), 0)
     moved = np.moveaxis(x, axes, last)
     flat = moved.reshape(*moved.shape[: x.ndim - len(axes)], -1)
@@ -103,8 +103,8 @@ def top(x: Array, axes: tuple[int, ...], count: int) -> Array:
     return np.moveaxis((rank < count).reshape(moved.shape), last, axes)
 
 
+# 1 / (1 + exp -x)
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp -x)"""
     return 1 / (1 + np.exp(-x))
 
 
@@ -242,8 +242,8 @@ class _Frame:
             self.run.trace.pop(path, None)  # in the order in which they get their last values
             self.run.trace[path] = solved.array
 
+    # Solves an equation that reads its own left side at earlier positions, in the order of positions (R4).
     def solve_recurrence(self, equation: Equation, letter: str) -> StoredTensor:
-        """Solves an equation that reads its own left side at earlier positions, in the order of positions (R4)."""
         assert isinstance(equation.left, Tensor)
         slot = next(k for k, s in enumerate(equation.left.slots) if isinstance(s, Index) and s.letter == letter)
         rest = replace(equation.left, slots=equation.left.slots[:slot] + equation.left.slots[slot + 1 :])
@@ -258,8 +258,8 @@ class _Frame:
         del self.fixed[letter]
         return solved
 
+    # Stores a value under a left side: every letter is an axis, the letters of a group are merged row-major.
     def store(self, left: Tensor | Name, value: Named) -> StoredTensor:
-        """Stores a value under a left side: every letter is an axis, the letters of a group are merged row-major."""
         letters, carried = slot_letters(left), tuple(sorted(dim for dim in value.dims if dim.startswith(CARRIED)))
         dims = (*letters, *carried)
         shape = [self.length(letter) for letter in letters]
@@ -272,8 +272,8 @@ class _Frame:
 
     # ------------------------------------------------------------------------------------------------ expressions
 
+    # Evaluates e. Where `live` is False the value is not used, and a slot may leave its axis (R8).
     def value(self, e: Expression, live: Named | None = None) -> Named:
-        """Evaluates e. Where `live` is False the value is not used, and a slot may leave its axis (R8)."""
         match e:
             case Number():
                 return constant(e.value)
@@ -300,8 +300,8 @@ class _Frame:
             case _:
                 assert_never(e)
 
+    # Returns a tensor without a subscript, else a number: `K` is a size where `K_dea` is a weight (R1).
     def name(self, e: Name) -> Named:
-        """Returns a tensor without a subscript, else a number: `K` is a size where `K_dea` is a weight (R1)."""
         if e.name in self.bare:
             stored = self.tensor(Tensor(e.name, ()))
             return Named(stored.carried, stored.array)
@@ -345,8 +345,8 @@ class _Frame:
             return self.tensors[e.name]
         return self.scalar(e.name)
 
+    # Returns the array that was passed, a tie, or the default or zero for an absent optional weight (R9).
     def weight(self, weight: Weight) -> StoredTensor:
-        """Returns the array that was passed, a tie, or the default or zero for an absent optional weight (R9)."""
         path, left = f"{self.path}{key(weight.name)}", Tensor(weight.name, weight.indices)
         shape = tuple(self.length(index.letter) for index in weight.indices)
         if weight.default is not None and not (weight.optional and path in self.run.weights):
@@ -382,8 +382,8 @@ class _Frame:
 
     # ------------------------------------------------------------------------------------------------------ slots
 
+    # Reads each axis of `T_{…}` at the number in its slot. Before the start of time everything is zero (R4).
     def read(self, stored: StoredTensor, e: Tensor, live: Named | None, selects: bool = False) -> Named:
-        """Reads each axis of `T_{…}` at the number in its slot. Before the start of time everything is zero (R4)."""
         numbers = [self.slot(slot, live) for slot in e.slots]
         dims = union(*(number.dims for number in numbers))
         past = constant(False)
@@ -447,8 +447,8 @@ class _Frame:
             result = Named(result.dims[:axis] + result.dims[axis + 1 :], result.array.take(around[letter], axis))
         return result
 
+    # Evaluates only the branch that is used. A condition on numbers alone picks one of them (R8).
     def where(self, e: Apply, live: Named | None) -> Named:
-        """Evaluates only the branch that is used. A condition on numbers alone picks one of them (R8)."""
         condition = self.value(e.arguments[0], live)
         if not condition.dims:
             return self.value(e.arguments[1 if condition.array else 2], live)
@@ -462,8 +462,8 @@ class _Frame:
         shape = [value.array.shape[value.dims.index(d)] if d in value.dims else self.length(d) for d in dims]
         return Named(dims, np.broadcast_to(value.over(dims), shape))
 
+    # Evaluates a layer on its own indices. The caller's other indices are carried along (R7).
     def call(self, e: Apply, binding: Binding) -> Named:
-        """Evaluates a layer on its own indices. The caller's other indices are carried along (R7)."""
         layer = self.scope.layers[e.name]
         turns = "".join(f"blocks.{self.fixed[i.letter]}." for i in e.indices if i.letter in self.scope.loops)
         path = f"{self.path}{turns}{key(e.name)}."

@@ -111,8 +111,8 @@ def _check_lists(spec: Spec, legend: Legend) -> None:
             raise fail("E606", message, scalar.span, [legend.describe(scalar.indices[0].letter)], f"{length} values")
 
 
+# The legend with sizes that are still open, such as `B` and `S`. Raises EinformerError E601, E603 to E605.
 def bind_sizes(spec: Spec, legend: Legend, given: Mapping[str, int]) -> Legend:
-    """The legend with sizes that are still open, such as `B` and `S`. Raises EinformerError E601, E603 to E605."""
     sizes, _ = _sort_values(spec, given)
     still_open = open_sizes(legend)
     if wrong := [name for name in given if name not in still_open]:
@@ -164,8 +164,8 @@ def usual_sizes(legend: Legend, batch: int, length: int | None) -> dict[str, int
     return {letter: size for letter, size in sizes.items() if letter in still_open}
 
 
+# The legend with the open sizes that the shapes of a layer's inputs give. Raises EinformerError E701, E603.
 def bind_inputs(layer: Layer, legend: Legend, shapes: Sequence[tuple[int, ...]]) -> Legend:
-    """The legend with the open sizes that the shapes of a layer's inputs give. Raises EinformerError E701, E603."""
     values, origins = dict(legend.values), dict(legend.origins)
     bound = Legend(legend.axes, legend.scalars, values, origins)
     if len(shapes) != len(layer.formals):
@@ -197,8 +197,8 @@ def check_lengths(lengths: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> 
 _ZERO = Number(0)
 
 
+# The checked spec without the weights `Layer.weight`; one with a default is tied to it. Raises EinformerError E605.
 def leave_out(spec: Spec, names: Iterable[str]) -> Spec:
-    """The checked spec without the weights `Layer.weight`; one with a default is tied to it. Raises EinformerError E605."""
     for name in names:
         optional = [f"{layer.name}.{w.name}" for layer in spec.layers for w in layer.weights if w.optional]
         if name not in optional:

@@ -135,8 +135,8 @@ def find_weighted(layers: Mapping[str, Layer]) -> frozenset[str]:
     return frozenset(names)
 
 
+# The layer with its anonymous instances of layers that have weights named, and the calls in a loop without its letter.
 def name_instances(layer: Layer, weighted: frozenset[str]) -> tuple[Layer, list[Finding]]:
-    """The layer with its anonymous instances of layers that have weights named, and the calls in a loop without its letter."""
     naming = _Naming(layer, weighted)
     body = map_in_turns(layer.body, naming.equation)
     named = replace(layer, body=body, weights=layer.weights + tuple(naming.instances))

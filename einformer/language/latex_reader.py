@@ -219,8 +219,8 @@ class _RowReader:
         self.heads = False  # in a head nothing multiplies, and a run of letters is a name
         self.times: Mark | None = None  # the `\cdot` that still lacks its right factor
 
+    # row: [keyword] item* [remark]. Returns the note and the comment.
     def row(self) -> tuple[str, str]:
-        """row: [keyword] item* [remark]. Returns the note and the comment."""
         self.keyword()
         while self.at < len(self.marks) and self.marks[self.at].text not in _REMARKS:
             self.item()
@@ -259,8 +259,8 @@ class _RowReader:
         self.at = before
         return None
 
+    # argument: "{" item* "}" | letter | digit | name; the cursor goes past it
     def argument(self, mark: Mark) -> Argument:
-        """argument: "{" item* "}" | letter | digit | name; the cursor goes past it"""
         first = self.next()
         if first is None:
             self.refuse(mark, "braces around the argument")
@@ -292,8 +292,8 @@ class _RowReader:
 
     # ------------------------------------------------------------------------------------------------------ items
 
+    # item*, one level down, and the token that ends them; R13 bounds the levels.
     def items(self, part: Argument, kind: str, text: str = "}") -> None:
-        """item*, one level down, and the token that ends them; R13 bounds the levels."""
         around = self.marks, self.at
         self.marks, self.at = part.marks, 0
         self.depth += 1
@@ -308,8 +308,8 @@ class _RowReader:
         self.marks, self.at = around
         self.put(kind, part.close, text)
 
+    # item: number | letter | command | cases | sign
     def item(self) -> None:
-        """item: number | letter | command | cases | sign"""
         mark = self.marks[self.at]
         self.at += 1
         match mark.kind:
@@ -410,8 +410,8 @@ class _RowReader:
 
     # ------------------------------------------------------------------------------------------------------ names
 
+    # name: letters script*. A superscript before the subscript belongs to the name, after it is a power (R11).
     def name(self, name: str, start: int, end: int) -> None:
-        """name: letters script*. A superscript before the subscript belongs to the name, after it is a power (R11)."""
         primes, (before, below, after) = self.scripts()
         if before and below:
             raised = label(before[1].marks)
@@ -544,8 +544,8 @@ class _RowReader:
 
     # ------------------------------------------------------------------------------------------------------ remarks
 
+    # remark: ["@" words] [words], parted by \quad or \qquad
     def remark(self) -> tuple[str, str]:
-        r"""remark: ["@" words] [words], parted by \quad or \qquad"""
         rest = tuple(itertools.dropwhile(lambda mark: mark.is_space or mark.text == "&&", self.marks[self.at :]))
         if not rest or rest[0].text != "@":
             return "", self.words(rest)

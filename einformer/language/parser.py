@@ -73,8 +73,8 @@ def parse(source: Source, library: Spec = EMPTY) -> tuple[Spec, tuple[Finding, .
     return spec, tuple(map(suggest, findings))
 
 
+# One expression in the legend of `spec`, as `bind` takes it for a scalar. Raises EinformerError.
 def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expression:
-    """One expression in the legend of `spec`, as `bind` takes it for a scalar. Raises EinformerError."""
     source = Source(name, text)
     lines, findings = _read_lines(source)
     if findings or len(lines) != 1:
@@ -86,8 +86,8 @@ def parse_expression(text: str, spec: Spec, name: str = "<expression>") -> Expre
     return resolve(expression, {axis.letter for axis in spec.axes})
 
 
+# `spec` with the scalars that the lines of `source` replace or add, and the findings of their syntax.
 def parse_scalars(source: Source, spec: Spec) -> tuple[Spec, tuple[Finding, ...]]:
-    """`spec` with the scalars that the lines of `source` replace or add, and the findings of their syntax."""
     lines, findings = _read_lines(source)
     parser = _Parser(source, lines, findings)
     scalars_of_lines = parser.collect([line for line in lines if line.tokens], parser.scalar)
@@ -222,8 +222,8 @@ class Formulas:
     def rank(self) -> int:
         return _RANKS.get(self.peek().text, 0) if self.word("or") or self.word("and") else 0
 
+    # comparison: sum (("<" | "<=" | …) sum)*; a chain is the `and` of its links
     def comparisons(self, left: Expression) -> Expression:
-        """comparison: sum (("<" | "<=" | …) sum)*; a chain is the `and` of its links"""
         links: list[Expression] = []
         while self.peek().kind in COMPARISONS:
             symbol = self.next().kind
@@ -232,8 +232,8 @@ class Formulas:
             left = right
         return reduce(_conjoin, links) if links else left
 
+    # sum: ["-"] term (("+" | "-") term)*
     def sum(self) -> Expression:
-        """sum: ["-"] term (("+" | "-") term)*"""
         start = self.peek()
         terms = [self.term()]
         while self.peek().kind in "+-":
@@ -242,8 +242,8 @@ class Formulas:
             terms.append(self.term())
         return self.bound_height(terms[0] if len(terms) == 1 else Sum(tuple(terms), span=self.since(start)))
 
+    # term: ["-"] factor+ [("/" | "mod") factor], where the minus negates the remainder, not the dividend of `mod` (R11)
     def term(self) -> Expression:
-        """term: ["-"] factor+ [("/" | "mod") factor], where the minus negates the remainder, not the dividend of `mod` (R11)"""
         start = self.peek()
         negative = self.accept("-")
         first = self.peek()
@@ -277,8 +277,8 @@ class Formulas:
             raise fail("E104", f"what follows a {of} has two readings", self.peek().span, fix=fix)
         return divisor
 
+    # factor: atom ["^" exponent]
     def factor(self) -> Expression:
-        """factor: atom ["^" exponent]"""
         start = self.peek()
         base = self.atom()
         if not self.accept("^"):
@@ -291,8 +291,8 @@ class Formulas:
             raise fail("E104", "a power of a power has two readings", self.peek().span, fix="parentheses")
         return Power(base, exponent, span=self.since(start))
 
+    # atom: NUMBER | "(" expression ")" | fraction | cases | call | NAME [subscript]
     def atom(self) -> Expression:
-        """atom: NUMBER | "(" expression ")" | fraction | cases | call | NAME [subscript]"""
         token = self.peek()
         self.deepen()
         match token.kind:
@@ -316,8 +316,8 @@ class Formulas:
         self.depth -= 1
         return atom
 
+    # fraction: "\frac{" expression "}{" expression "}", where parentheses around the numerator make it one factor
     def fraction(self) -> Quotient:
-        r"""fraction: "\frac{" expression "}{" expression "}", where parentheses around the numerator make it one factor"""
         start, first = self.next(), self.peek()
         over = self.expression()
         if first.kind == "(" and isinstance(over, Product) and over.span.start > first.span.start:
@@ -327,8 +327,8 @@ class Formulas:
         self.expect("}")
         return Quotient(over, under, span=self.since(start))
 
+    # cases: "\begin{cases}" row ("\\" row)+ "\end{cases}"; row: expression [","] "&" ["if"] (expression | "otherwise")
     def cases(self) -> Expression:
-        r"""cases: "\begin{cases}" row ("\\" row)+ "\end{cases}"; row: expression [","] "&" ["if"] (expression | "otherwise")"""
         start, rows, after = self.next(), list[tuple[Expression, Expression]](), True
         while after:
             value = self.expression()
@@ -351,8 +351,8 @@ class Formulas:
         fix = f"`{close}`?" if close else "a function or a layer of the file"
         raise fail("E204", f"no function or layer `{name.text}` is defined", name.span, fix=fix)
 
+    # NAME [subscript], and `inf`
     def name(self) -> Expression:
-        """NAME [subscript], and `inf`"""
         name = self.next()
         if name.text == "inf":
             return Number(float("inf"), span=name.span)
@@ -361,8 +361,8 @@ class Formulas:
         slots = self.slots()
         return Tensor(name.text, slots, span=self.since(name))
 
+    # call: NAME [subscript] ("(" expression ("," expression)* ")" | factor), the latter at the end of a product
     def call(self) -> Expression:
-        """call: NAME [subscript] ("(" expression ("," expression)* ")" | factor), the latter at the end of a product"""
         name = self.next()
         arguments: list[Expression] = []
         if name.text == "top":
@@ -424,31 +424,31 @@ class Formulas:
     def indices(self) -> tuple[Index, ...]:
         return self.letters() if self.accept(OPEN) else ()
 
+    # letters: LETTER+, up to the end of the subscript
     def letters(self) -> tuple[Index, ...]:
-        """letters: LETTER+, up to the end of the subscript"""
         letters = [self.letter()]
         while not self.accept(CLOSE):
             letters.append(self.letter())
         return tuple(letters)
 
+    # LETTER: one lower-case letter with its primes
     def letter(self) -> Index:
-        """LETTER: one lower-case letter with its primes"""
         token = self.expect("name", "the letter of an axis")
         if len(token.text.rstrip("'")) != 1 or not token.text[0].islower():
             fix = "one lower-case letter for each axis"
             raise fail("E101", f"`{token.text}` is not a lower-case letter", token.span, fix=fix)
         return Index(token.text, span=token.span)
 
+    # subscript: "_{" slot+ "}"
     def slots(self) -> tuple[Expression, ...]:
-        """subscript: "_{" slot+ "}" """
         self.expect(OPEN)
         slots = [self.slot()]
         while not self.accept(CLOSE):
             slots.append(self.slot())
         return tuple(slots)
 
+    # slot: LETTER | NUMBER | NAME subscript | "(" group ")" | "(" sum ")"
     def slot(self) -> Expression:
-        """slot: LETTER | NUMBER | NAME subscript | "(" group ")" | "(" sum ")" """
         token = self.peek()
         if token.kind == "number":
             return self.number()
@@ -469,8 +469,8 @@ class Formulas:
             raise fail("E101", f"`{name.text}` is not an index", name.span, fix=fix)
         return Index(name.text, span=name.span)
 
+    # group: slot+, row-major
     def group(self, start: Token) -> Expression:
-        """group: slot+, row-major"""
         members = [self.slot()]
         while self.peek().kind != ")":
             members.append(self.slot())
@@ -493,8 +493,8 @@ class Formulas:
         value: int | float = float(token.text) if any(mark in token.text for mark in ".eE") else int(token.text)
         return Number(value, span=token.span)
 
+    # signed: ["-"] (NUMBER | "inf")
     def signed_number(self) -> Number:
-        """signed: ["-"] (NUMBER | "inf")"""
         start, negative = self.peek(), self.accept("-")
         number = Number(float("inf")) if self.accept_word("inf") else self.number()
         return Number(-number.value if negative else number.value, span=self.since(start))

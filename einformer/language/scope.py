@@ -79,8 +79,8 @@ class Scope:
 
     # -------------------------------------------------------------------------------------------------- elaborate
 
+    # equation: T_L = e iff L ⊢ e and L ⊆ free(e)
     def equation(self, equation: Equation) -> Equation:
-        """equation: T_L = e iff L ⊢ e and L ⊆ free(e)"""
         left = slot_letters(equation.left)
         try:
             free = self.free(equation.right)
@@ -111,8 +111,8 @@ class Scope:
             case _:
                 return rebuild(e, lambda child: self.elaborate(child, wanted))
 
+    # leaf: K ⊢ t iff free(t) ⊆ K
     def check_leaf(self, e: Index | Tensor, wanted: Wanted) -> None:
-        """leaf: K ⊢ t iff free(t) ⊆ K"""
         for letter in self.free(e):
             if letter not in wanted:
                 place = next((x for x in find_all(Index, e) if x.letter == letter), e)
@@ -131,22 +131,22 @@ class Scope:
         result = self.elaborate_factors(e, inside)
         return Apply("sum", tuple(Index(i, span=e.span) for i in summed), (result,), span=e.span) if summed else result
 
+    # The factors of a numerator belong to the quotient's product: no sum stands on them alone.
     def elaborate_factors(self, e: Product | Quotient, wanted: Wanted) -> Expression:
-        """The factors of a numerator belong to the quotient's product: no sum stands on them alone."""
         if isinstance(e, Product):
             return replace(e, factors=tuple(self.elaborate(f, wanted) for f in e.factors))
         above = e.numerator
         above = self.elaborate_factors(above, wanted) if isinstance(above, Product) else self.elaborate(above, wanted)
         return replace(e, numerator=above, denominator=self.elaborate(e.denominator, wanted))
 
+    # Σ = {i ∉ K : i ∈ free(fⱼ) for two or more j}, in the order of the text.
     def find_summed(self, e: Product | Quotient, wanted: Wanted) -> tuple[str, ...]:
-        """Σ = {i ∉ K : i ∈ free(fⱼ) for two or more j}, in the order of the text."""
         having = [self.free(f) for f in factors_of(e)]
         letters = {letter: None for letters in having for letter in letters if letter not in wanted}
         return tuple(letter for letter in letters if sum(letter in free for free in having) > 1)
 
+    # apply, bind: I ⊆ free(e), K ∪ I ⊢ e, and I ⊆ K if the operator keeps I; calls alike
     def elaborate_application(self, e: Apply, wanted: Wanted) -> Expression:
-        """apply, bind: I ⊆ free(e), K ∪ I ⊢ e, and I ⊆ K if the operator keeps I; calls alike"""
         binding = self.binding(e)
         if binding is None:
             self.check_operator(e, wanted)
@@ -174,8 +174,8 @@ class Scope:
         if not self.reduces(e):
             self.check_kept(e, tuple(index.letter for index in e.indices if index.letter in free), wanted)
 
+    # I ⊆ K if the operator keeps I.
     def check_kept(self, e: Apply, letters: tuple[str, ...], wanted: Wanted) -> None:
-        """I ⊆ K if the operator keeps I."""
         for letter in letters:
             if letter not in wanted:
                 message = f"`{e.name}` leaves `{letter}`, which nothing around it wants"

@@ -144,8 +144,8 @@ class Legend:
 
     # ---------------------------------------------------------------------------------------------------- numbers
 
+    # Returns a size, or a scalar at the index numbers `at`. Raises EinformerError E601 for an open letter, E309, E604.
     def number(self, e: Expression, at: Mapping[str, int] | None = None) -> Value:
-        """Returns a size, or a scalar at the index numbers `at`. Raises EinformerError E601 for an open letter, E309, E604."""
         match e:
             case Number():
                 return e.value
@@ -168,8 +168,8 @@ class Legend:
             case _:
                 assert_never(e)
 
+    # A scalar with indices at these places. Raises EinformerError E304, E309.
     def element(self, scalar: tree.Scalar, places: list[int]) -> Value:
-        """A scalar with indices at these places. Raises EinformerError E304, E309."""
         if len(places) != len(scalar.indices):
             raise fail("E304", f"`{scalar.name}` has {len(scalar.indices)} slots, here are {len(places)}", scalar.span)
         if isinstance(scalar.value, tuple):
@@ -191,8 +191,8 @@ class Legend:
             raise fail_unbound(e)
         return self.whole(axis, axis.default)
 
+    # The size of an axis: a positive whole number. Raises EinformerError E602, E604.
     def whole(self, axis: Axis, e: Expression) -> int:
-        """The size of an axis: a positive whole number. Raises EinformerError E602, E604."""
         value = self.number(e)
         if isinstance(value, int) and 0 < value <= MAXIMUM_SIZE:
             return value  # before anything is spelled out: sizes are asked for all the time

@@ -220,8 +220,8 @@ class Whole:
         for q in equations(layer.body):
             self.lines[q.left.name] = (*self.lines.get(q.left.name, ()), q.right)
 
+    # The inputs that must be whole for e to be; None where e need not be. A recurrence of whole numbers is whole.
     def needs(self, e: Expression) -> Inputs | None:
-        """The inputs that must be whole for e to be; None where e need not be. A recurrence of whole numbers is whole."""
         waiting, seen = [e], set[str]()
         while waiting:
             e = waiting.pop()

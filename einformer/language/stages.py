@@ -65,8 +65,8 @@ def find_loop(layer: Layer, letter: str) -> Loop | None:
     return loops[0] if [loop.index.letter for loop in loops] == [letter] else None
 
 
+# A stage of a model. Raises EinformerError E741, E742.
 def make_stage(layer: Layer, legend: Legend, letter: str, number: int, count: int) -> Stage:
-    """A stage of a model. Raises EinformerError E741, E742."""
     if (loop := find_loop(layer, letter)) is None:
         raise fail(
             "E741", f"`{layer.name}` has no loop over `{letter}` that stages could share", layer.span, fix="a map without it"
@@ -78,8 +78,8 @@ def make_stage(layer: Layer, legend: Legend, letter: str, number: int, count: in
     return Stage(number, count, letter, turns // count)
 
 
+# The text of a stage of an elaborated specification. Raises EinformerError E741.
 def cut_stage(spec: Spec, name: str, legend: Legend, stage: Stage) -> Spec:
-    """The text of a stage of an elaborated specification. Raises EinformerError E741."""
     layer = next(layer for layer in spec.layers if layer.name == name)
     cutting = _Cutting(layer, legend, stage)
     named = {

@@ -18,8 +18,8 @@ from einformer.language.tree import Apply, Expression, Index, Layer, Loop, Name,
 from einformer.language.walk import children, equations, find_all, slots_of
 
 
+# Findings E503 to E506 and E510 of every model of an elaborated spec that says that it is causal.
 def check_times(spec: Spec, legend: Legend) -> tuple[Finding, ...]:
-    """Findings E503 to E506 and E510 of every model of an elaborated spec that says that it is causal."""
     layers = {layer.name: layer for layer in spec.layers}
     findings: list[Finding] = []
     for model in spec.layers:

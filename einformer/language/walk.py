@@ -42,8 +42,8 @@ _FIELDS: dict[type[Expression], tuple[str, ...]] = {
 _CHILDREN: dict[type[Expression], Callable[[Any], Parts]] = {kind: attrgetter(*fields) for kind, fields in _FIELDS.items()}
 
 
+# The expressions directly inside e (of an `Apply` the arguments, not its indices).
 def children(e: Expression) -> Parts:
-    """The expressions directly inside e (of an `Apply` the arguments, not its indices)."""
     return _CHILDREN[type(e)](e) if type(e) in _CHILDREN else ()
 
 

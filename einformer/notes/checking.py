@@ -68,8 +68,8 @@ class _Parts:
     known: dict[str, StatedSize] = field(default_factory=dict)
 
 
+# Checks every equation of a document. `given` holds the letters of the legend from the settings, with their sizes.
 def check_document(source: Source, document: Document, given: Mapping[str, str]) -> Checked:
-    """Checks every equation of a document. `given` holds the letters of the legend from the settings, with their sizes."""
     before: Told = {}
     parts = [_read_section(section, document, before) for section in document.sections]
     own = {bound.letter: bound for part in reversed(parts) for bound in part.sizes}

@@ -87,8 +87,8 @@ def _read_errata(table: dict[str, Any]) -> Iterator[Erratum]:
         )
 
 
+# Runs the check of an erratum. It is `not demonstrated` if the printed form passes or the corrected form fails.
 def judge(erratum: Erratum) -> ErratumVerdict:
-    """Runs the check of an erratum. It is `not demonstrated` if the printed form passes or the corrected form fails."""
     if not erratum.check:
         return ErratumVerdict(erratum, "no check")
     check = CHECKS[erratum.check]

@@ -97,8 +97,8 @@ def lint(paths: Iterable[str], chosen: Settings) -> Iterator[Checked]:
             yield Checked(Source(str(path), ""), fail("E801", message, fix="an issue with this file").findings)
 
 
+# Lints a text by the ending of its name. Raises EinformerError E801 for a format that is not read.
 def lint_text(source: Source, chosen: Settings) -> Checked:
-    """Lints a text by the ending of its name. Raises EinformerError E801 for a format that is not read."""
     checker = CHECKERS.get(pathlib.PurePath(source.name).suffix.lower())
     if checker is None:
         raise fail("E801", f"`{source.name}` is of no kind that is linted", fix=f"a file that ends with {', '.join(CHECKERS)}")

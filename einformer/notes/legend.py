@@ -146,8 +146,8 @@ def print_legend(sizes: Sequence[StatedSize]) -> str:
     return ", ".join(" ".join(letters[size]) + f": {size}" * bool(size) for size in sorted(letters, key=lambda size: not size))
 
 
+# Yields the legends that comments and blocks of a text give, each with its place. Raises EinformerError E805.
 def find_legends(source: Source) -> Iterator[tuple[int, tuple[StatedSize, ...]]]:
-    """Yields the legends that comments and blocks of a text give, each with its place. Raises EinformerError E805."""
     for match in _LEGEND.finditer(source.text):
         lines = _DEFAULT.sub("", match["block"]).split("\n") if match["block"] else [match["comment"]]
         text = ",".join(line for line in lines if line.strip())

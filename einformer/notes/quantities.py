@@ -80,9 +80,9 @@ class About:
         return self.of.partition(".")[2]
 
 
+# Returns the quantity as a formula in our letters, or a formula for each axis of a shape. Raises EinformerError.
 @functools.cache
 def find_quantity(about: About) -> tuple[sympy.Expr, ...]:
-    """Returns the quantity as a formula in our letters, or a formula for each axis of a shape. Raises EinformerError."""
     return tuple(formula / parse_ours(about.per) for formula in QUANTITIES[about.what](about))
 
 

@@ -97,9 +97,9 @@ def references(document: str) -> tuple[Reference, ...]:
     return tuple(Reference(document, **{"line": row["says"]} | row) for row in _read_data(document)["equations"])
 
 
+# Returns the source documents S000 to S004, and S005, the full notes of which S001 is an excerpt.
 @functools.cache
 def documents() -> tuple[str, ...]:
-    """Returns the source documents S000 to S004, and S005, the full notes of which S001 is an excerpt."""
     return tuple(sorted(path.name[:-5].upper() for path in _REFERENCES.iterdir() if path.name.endswith(".toml")))
 
 

@@ -29,14 +29,14 @@ class Settings:
     axes: Mapping[str, str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
 
+    # Returns the settings with more letters, `b: B, s t: S, d`. Raises EinformerError E805.
     def with_legend(self, legend: str) -> Settings:
-        """Returns the settings with more letters, `b: B, s t: S, d`. Raises EinformerError E805."""
         more = {stated.letter: stated.size for stated in read_legend(legend)} if legend.strip() else {}
         return replace(self, legend={**self.legend, **more})
 
 
+# Reads the nearest `pyproject.toml` above a path. Raises EinformerError E805.
 def find_settings(start: pathlib.Path) -> Settings:
-    """Reads the nearest `pyproject.toml` above a path. Raises EinformerError E805."""
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():
@@ -44,8 +44,8 @@ def find_settings(start: pathlib.Path) -> Settings:
     return Settings()
 
 
+# The settings of the text of a `pyproject.toml`. Raises EinformerError E805.
 def read_settings(source: Source) -> Settings:
-    """The settings of the text of a `pyproject.toml`. Raises EinformerError E805."""
     try:
         table = tomllib.loads(source.text).get("tool", {}).get("einformer", {}).get("lint", {})
     except tomllib.TOMLDecodeError as error:

@@ -42,8 +42,8 @@ def pass_round(function: Function, sides: Mapping[tuple[str, str], Sides]) -> Fu
     return Rewriting(change).rewrite_function(function) if sides else function
 
 
+# The sums that an attention computes, with its value, and the letters of keys and queries where a sink is one more key.
 def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, Axes]]:
-    """The sums that an attention computes, with its value, and the letters of keys and queries where a sink is one more key."""
     scope, sums = FunctionScope.of(function, legend, trained), dict[Value, tuple[Value, Axes]]()
     attending = Attending(scope, time)
 
@@ -97,8 +97,8 @@ class Attending:
     steps: bool = False  # one position is computed at a time, the others are kept
     sinks: bool = False  # only attention with a sink, whose scores are read twice
 
+    # A value as an attention, which includes the equations before it that nothing else reads.
     def read_attention(self, value: Value) -> Value | None:
-        """A value as an attention, which includes the equations before it that nothing else reads."""
         kernel = self.read_kernel(value) if isinstance(value.operation, op.Einsum) else None
         if kernel is not None or self.steps or "lse" not in self.scope.operators:  # a step would copy all keys, to add one
             return kernel
@@ -130,8 +130,8 @@ class Attending:
             todo += inside
         return any(leaf in opened and leaf.kind == "tensor" for mask in masks for leaf in self.scope.walk_leaves(mask))
 
+    # The factors of a sum of weights and values, those around it too, and its letters; nothing for another value.
     def read_sum(self, value: Value) -> tuple[Term, frozenset[str]]:
-        """The factors of a sum of weights and values, those around it too, and its letters; nothing for another value."""
         around, total = Term(), value.operation
         match value.operation:
             case op.Map("*" | "/"):
@@ -240,6 +240,7 @@ class Attending:
 
     # ---------------------------------------------------------------------------------------------------- as a kernel
 
+    # `Attention` on (batch, heads, positions, features), where the letters allow it, and the factors around it.
     def build_kernel(
         self,
         scores: list[Scores],
@@ -250,7 +251,6 @@ class Attending:
         over: str,
         summed: frozenset[str],
     ) -> Value | None:
-        """`Attention` on (batch, heads, positions, features), where the letters allow it, and the factors around it."""
         sides = [self.read_pair(part, over) for part in scores]
         products = [pair for pair in sides if pair is not None]
         letters = dict.fromkeys(letter for pair in products for letter in pair.letters if letter != over)
@@ -286,8 +286,8 @@ class Attending:
         factors = [whole, *plain, *([] if left else tensors)]
         return multiply(factors)
 
+    # The query and the key of scores, once the factors between are multiplied to one of them, where that is less work.
     def read_pair(self, scores: Scores, over: str) -> QueryKey | None:
-        """The query and the key of scores, once the factors between are multiplied to one of them, where that is less work."""
         sides = spell_factors(scores.factors)
         while len(sides) > 2:
             order = order_pairs([frozenset(side.axes) for side in sides], scores.summed, partial(self.estimate, scores.summed))

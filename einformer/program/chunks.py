@@ -61,8 +61,8 @@ class Chunking:
         reason = self.find(value)
         return reason if isinstance(reason, str) else ""
 
+    # The recurrence that a sum reads, and its kernel; or why there is none.
     def find(self, value: Value) -> tuple[Chunk, Chunked] | str | None:
-        """The recurrence that a sum reads, and its kernel; or why there is none."""
         if not isinstance(value.operation, op.Einsum) or not self.loops:
             return None
         summed, inside = value.operation.letters, self.scope.read(multiply(value.operation.factors))
@@ -80,8 +80,8 @@ class Chunking:
 
     # ------------------------------------------------------------------------------------------------- one recurrence
 
+    # The parts of a recurrence whose state is multiplied by a product, and summed; or why it has none.
     def take_apart(self, state: Value, letters: dict[str, str], summed: Axes, product: Term) -> Chunk | str:
-        """The parts of a recurrence whose state is multiplied by a product, and summed; or why it has none."""
         recur, query = state.operation, product.part(lambda factor: bool(factor.letters & {*summed}))
         assert isinstance(recur, op.Recur)
         own = frozenset(old for old, new in letters.items() if new in summed)
@@ -109,8 +109,8 @@ class Chunking:
         probe = probes[0] if probes else None
         return Chunk(state, letters, summed, query, around, keys[0], tuple(value), tuple(decay), probe, tuple(gain))
 
+    # The terms of a step; sums in which the state is read are multiplied out.
     def expand(self, value: Value, recur: op.Recur) -> Iterator[Term]:
-        """The terms of a step; sums in which the state is read are multiplied out."""
         for term in self.scope.read(value):
             sums = (f for f in term.powers if isinstance(f.value.operation, op.Map) and f.value.operation.function == "+")
             total = next((f for f in sums if term.powers[f] == 1 and self.reads_state(f.value, recur)), None)

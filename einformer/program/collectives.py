@@ -204,8 +204,8 @@ def shard(
     return {layer: function for layer, function, _ in _shard_functions(functions, spec, name, sharding, legend, kept)}
 
 
+# The indices of each value of some functions that yield and are split there. Raises EinformerError E741, E743, E744.
 def find_own(functions: Mapping[str, Function], spec: Spec, name: str, sharding: Sharding, legend: Legend) -> dict[Value, Axes]:
-    """The indices of each value of some functions that yield and are split there. Raises EinformerError E741, E743, E744."""
     sharded = _shard_functions(functions, spec, name, sharding, legend)
     pairs = (pair for _, _, rewriting in sharded for pair in rewriting.new.items())
     return {old: tuple(filter(is_own, new.axes)) for old, new in pairs}
@@ -242,8 +242,8 @@ def _shard_functions(
         yield callee, new[callee], rewriting
 
 
+# Pairs of a row and an expert are split as experts are: always, or where these yield.
 def split_pairs(function: Function, sharding: Sharding) -> Sharding:
-    """Pairs of a row and an expert are split as experts are: always, or where these yield."""
     letters = {value.operation.letter for value in walk_values(function) if isinstance(value.operation, Routed)}
     places = dict.fromkeys((PAIR, mesh) for letter, mesh in sharding.places if letter in letters)
     yielding = dict.fromkeys((PAIR, mesh) for letter, mesh in sharding.in_weights if letter in letters)
@@ -340,8 +340,8 @@ class ForRank(Rewriting):
 
     # ------------------------------------------------------------------------------------------- what yields between sublayers
 
+    # A value that is handed from layer to layer, split along what yields if nothing else of it is split there.
     def split_between(self, value: Value, yields: bool = True) -> Value:
-        """A value that is handed from layer to layer, split along what yields if nothing else of it is split there."""
         if value.kind == "tensor":
             over = self.sharding.over(value.axes)
             split = [letter for letter, mesh in self.sharding.yielding if yields and mesh not in over]

@@ -122,10 +122,10 @@ CONTINUING = (*KEEPING, Positions, Ago, Places, Asked)
 # ------------------------------------------------------------------------------------------------------------ the rewrite
 
 
+# The functions of a causal model, each of which takes a cache if it reads one.
 def continue_functions(
     functions: Mapping[str, Function], kept: Sequence[Entry[int]], legend: Legend, name: str, time: str, rows: Axes
 ) -> dict[str, Function]:
-    """The functions of a causal model, each of which takes a cache if it reads one."""
     continued, meanings = dict[str, Function](), Values(legend)
     for function in functions.values():
         own = {(entry.name, entry.loops): entry.kind for entry in kept if entry.layer == function.name and entry.kind != "sum"}
@@ -480,8 +480,8 @@ class _Continuing:
         others = (op.Input, op.Call, op.Recur)
         return self.new.get(value) not in self.keeping and not any(isinstance(x.operation, others) for x in walk(value))
 
+    # A formula of positions, at another position; before the start of time it is zero (R4).
     def formula(self, old: Value, argument: Value, slots: Sequence[Slot], number: Value) -> Value:
-        """A formula of positions, at another position; before the start of time it is zero (R4)."""
         there, places = (
             replace(self, new={}, position=number),
             {slot.label: slot.number for slot in slots if slot.label != (self.time,)},

@@ -85,8 +85,8 @@ class Routing:
         operation = replace_operands(value.operation, self.pair)
         return replace(value, operation=operation, axes=(PAIR, *rest))
 
+    # The product by expert that a value is, and the factors around it: one factor is a matrix for each expert.
     def group(self, value: Value) -> tuple[LinearMap, list[Value]] | None:
-        """The product by expert that a value is, and the factors around it: one factor is a matrix for each expert."""
         if not isinstance(value.operation, op.Einsum) or len(value.operation.factors) < 2:
             return None
         summed, factors = set(value.operation.letters), value.operation.factors
@@ -158,8 +158,8 @@ class Routing:
 # ------------------------------------------------------------------------------------------------------- recognition
 
 
+# How the experts of a function are routed; None where it has none, or where something wants all of them.
 def find_routing(function: Function, flow: Flow) -> Routing | None:
-    """How the experts of a function are routed; None where it has none, or where something wants all of them."""
     if any(isinstance(line, Turns) or isinstance(line.value.operation, op.Recur) for line in function.lines):
         return None
     names = frozenset(line.value for line in list_lines(function))

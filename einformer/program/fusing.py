@@ -61,6 +61,7 @@ Functions = Mapping[str, Function]
 NO_SIDES: Mapping[tuple[str, str], Sides] = {}
 
 
+# The functions of a specialised spec, with kernels; those of one rank of the model `name`, if it has a sharding.
 def add_kernels(
     functions: Mapping[str, Function],
     spec: Spec,
@@ -70,7 +71,6 @@ def add_kernels(
     name: str = "",
     kept: frozenset[Version] = frozenset(),
 ) -> dict[str, Function]:
-    """The functions of a specialised spec, with kernels; those of one rank of the model `name`, if it has a sharding."""
     lowered = {name: turn_conditions(function, legend) for name, function in functions.items()}
     time = find_time(spec)
     flows = Flows.of_spec(spec, lowered, legend)
@@ -86,6 +86,7 @@ def add_kernels(
     return {layer: fuse(function, legend, flows.trained[layer], time, steps, sides) for layer, function in local.items()}
 
 
+# The functions of a model, or of one of its ranks, with kernels or without; `steps` of ranks have no gradients.
 def lower_for_plan(
     lowered: Mapping[str, Function],
     spec: Spec,
@@ -96,7 +97,6 @@ def lower_for_plan(
     kept: frozenset[Version] = frozenset(),
     steps: bool = False,
 ) -> dict[str, Function]:
-    """The functions of a model, or of one of its ranks, with kernels or without; `steps` of ranks have no gradients."""
     if fast:
         local = add_kernels(lowered, spec, legend, steps, sharding, name, kept)
     else:
@@ -182,8 +182,8 @@ class _Fusing(Rewriting):
 # ------------------------------------------------------------------------------------------------------ several maps
 
 
+# A function in which the maps of one input are one product of which each is a part; what only chooses learns nothing.
 def merge_maps(function: Function, scope: FunctionScope) -> Function:
-    """A function in which the maps of one input are one product of which each is a part; what only chooses learns nothing."""
     reads, values, parts = count_reads(function), Values(scope.values.legend), dict[Value, Value]()
     differentiated = find_differentiated(function)
     names_in_use, groups = {*TAKEN, *(key(line.name) for line in function.weights)}, defaultdict[object, list[Value]](list)

@@ -14,8 +14,8 @@ INDENT = "  "
 _INFIX = ("+", "*", "/", "^", "<", "<=", ">", ">=", "==", "!=", "and", "or", "mod")
 
 
+# The functions of a program, each after those that it calls.
 def list_program(program: Program) -> str:
-    """The functions of a program, each after those that it calls."""
     return "\n\n".join("\n".join(_Listing().list_function(function)) for function in program.functions.values())
 
 

@@ -37,8 +37,8 @@ from einformer.program.operations import (
 from einformer.program.softmax import find_blind, is_weighed
 
 
+# The program of a layer or model of a checked spec, and of all that it calls.
 def lower(spec: Spec, name: str, legend: Legend) -> op.Program:
-    """The program of a layer or model of a checked spec, and of all that it calls."""
     special = specialise(spec, name)
     return op.Program(lower_functions(special, legend), name, find_time(special))
 
@@ -385,8 +385,8 @@ class Lowering:
 # ---------------------------------------------------------------------------------------------------------------- values
 
 
+# The index in whose order an equation must be solved: it reads its own left side at an earlier position (R4).
 def find_recurrence(equation: Equation) -> str | None:
-    """The index in whose order an equation must be solved: it reads its own left side at an earlier position (R4)."""
     if equation.relation != "=" or not isinstance(equation.left, Tensor):
         return None
     for e in subexpressions(equation.right):

@@ -20,8 +20,8 @@ Read = Callable[[Value], Terms]  # the terms of a value, with some names in it o
 # ---------------------------------------------------------------------------------------------------------------- norms
 
 
+# The values of a function that are norms. Nothing else reads the values inside a norm.
 def find_norms(function: Function, legend: Legend) -> dict[Value, Norm]:
-    """The values of a function that are norms. Nothing else reads the values inside a norm."""
     scope, norms = FunctionScope.of(function, legend), dict[Value, Norm]()
 
     def look(value: Value) -> Value:
@@ -33,8 +33,8 @@ def find_norms(function: Function, legend: Legend) -> dict[Value, Norm]:
     return norms
 
 
+# The norm that a value is: `γ x / sqrt(mean_d x^2 + ε)`, or `γ (x - mean_d x) / sqrt(var_d x + ε) + β`.
 def read_norm(value: Value, scope: FunctionScope) -> Norm | None:
-    """The norm that a value is: `γ x / sqrt(mean_d x^2 + ε)`, or `γ (x - mean_d x) / sqrt(var_d x + ε) + β`."""
     match value.operation:
         case op.Map("+", (first, second)):
             for some, bias in ((first, second), (second, first)):
@@ -135,8 +135,8 @@ def _find_uncentred(x: Term, letter: str, read: Read) -> Value | None:
 # ---------------------------------------------------------------------------------------------------------- linear maps
 
 
+# A value as a linear map, times the factors around it, or plus its bias and the other terms.
 def read_linear(value: Value, scope: FunctionScope) -> Value | None:
-    """A value as a linear map, times the factors around it, or plus its bias and the other terms."""
     match value.operation:
         case op.Map("+", terms):
             return _read_biased(terms, scope)
@@ -243,8 +243,8 @@ def _read_biased(terms: tuple[Value, ...], scope: FunctionScope) -> Value | None
 # -------------------------------------------------------------------------------------------------------- cross-entropy
 
 
+# `lse_v y_bv - y_{b t_b}`, or its mean over all letters.
 def read_loss(value: Value, scope: FunctionScope) -> Value | None:
-    """`lse_v y_bv - y_{b t_b}`, or its mean over all letters."""
     ((sign, inner),) = _list_signed(value, scope, closed=True)
     match inner.operation:
         case op.Reduce("mean", letters, argument) if set(letters) == set(argument.axes):
@@ -290,8 +290,8 @@ def _read_picked(total: Value, picked: Value) -> CrossEntropy | None:
 # -------------------------------------------------------------------------------------------------------- reversed axes
 
 
+# `x_{s((1 - i)h)}` of two i: the tensor under the letters s, i, h, along i backwards.
 def read_reversed(value: Value, legend: Legend) -> Value | None:
-    """`x_{s((1 - i)h)}` of two i: the tensor under the letters s, i, h, along i backwards."""
     if not isinstance(value.operation, op.Gather):
         return None
     argument, labels = value.operation.argument, value.operation.labels

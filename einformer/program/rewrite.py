@@ -45,8 +45,8 @@ def walk_calls(function: Function) -> Iterator[op.Call]:
     return (value.operation for value in walk_values(function) if isinstance(value.operation, op.Call))
 
 
+# The conditions that hold wherever a value is read, by the branches of `where` that read it: elsewhere it is not used.
 def find_conditions(function: Function, values: Values) -> dict[Value, Conditions]:
-    """The conditions that hold wherever a value is read, by the branches of `where` that read it: elsewhere it is not used."""
     inner = list(walk_values(function))
     carried = [tensor for tensor in walk_carried(function.lines) if {*tensor.values} & {*inner}]
     outside = [function.output.value, *(value for tensor in carried for value in tensor.sources)]

@@ -140,8 +140,8 @@ def describe_index(letter: str) -> str:
     return f"a rank's part of {letter.removesuffix(_OWN)}" if is_own(letter) else letter
 
 
+# The axes of `dp=2,tp=4`, in order. Raises EinformerError E741.
 def read_mesh(text: str) -> tuple[tuple[str, int], ...]:
-    """The axes of `dp=2,tp=4`, in order. Raises EinformerError E741."""
     source, axes = Source("mesh", text), dict[str, int]()
     for start, part in _parts(text, ","):
         entry = _AXIS.fullmatch(part)
@@ -155,8 +155,8 @@ def read_mesh(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(axes.items())
 
 
+# The map of letters `tp: g f v; dp: b` over a mesh. Raises EinformerError E741, E742.
 def read_sharding(mesh: str | Mapping[str, int], shard: str, legend: Legend, time: str = "") -> Sharding:
-    """The map of letters `tp: g f v; dp: b` over a mesh. Raises EinformerError E741, E742."""
     axes = read_mesh(mesh) if isinstance(mesh, str) else tuple(mesh.items())
     places, yielding, ways = dict[str, tuple[str, Span]](), dict[str, tuple[str, Span]](), dict[str, list[str]]()
     for letter, axis, span, yields, own_ways in _entries(shard, dict(axes)):
@@ -246,15 +246,15 @@ def _refuse_remainder(letter: str, axis: str, times: int, span: Span, legend: Le
         raise fail("E742", message, span, [legend.describe(letter)], fix)
 
 
+# Raises EinformerError E742 for an index, of an input too, whose numbers the ranks of an axis cannot share equally.
 def refuse_remainders(sharding: Sharding, legend: Legend) -> None:
-    """Raises EinformerError E742 for an index, of an input too, whose numbers the ranks of an axis cannot share equally."""
     for letter, axis in (*sharding.places, *sharding.yielding, *sharding.in_weights):
         what = "pieces" if letter in sharding.zigzag else "ranks"
         _refuse_remainder(letter, axis, sharding.count_parts(letter, axis), NOWHERE, legend, what)
 
 
+# Raises EinformerError E741 for an index that no tensor of the model carries.
 def refuse_unused(sharding: Sharding, functions: Mapping[str, Function]) -> None:
-    """Raises EinformerError E741 for an index that no tensor of the model carries."""
     carried = {letter for function in functions.values() for value in walk_values(function) for letter in value.axes}
     for letter, axis in (*sharding.places, *sharding.yielding, *sharding.in_weights):
         if letter not in carried:
@@ -262,8 +262,8 @@ def refuse_unused(sharding: Sharding, functions: Mapping[str, Function]) -> None
             raise fail("E741", message, NOWHERE, fix=", ".join(f"`{other}`" for other in sorted(carried)))
 
 
+# Raises EinformerError E605, E741 where the ranks of the batch cannot share weights by a stage of ZeRO.
 def refuse_zero(zero: int, sharding: Sharding | None, ties: Iterable[str] = ()) -> None:
-    """Raises EinformerError E605, E741 where the ranks of the batch cannot share weights by a stage of ZeRO."""
     if zero not in (0, 2, 3):
         raise fail("E605", f"no module shares its weights by stage {zero} of ZeRO", fix="0, 2 or 3")
     if zero and (sharding is None or not sharding.rows):
@@ -276,8 +276,8 @@ def refuse_zero(zero: int, sharding: Sharding | None, ties: Iterable[str] = ()) 
         raise fail("E741", f"several stages have `{name}`, and ranks of the batch would share it", NOWHERE, fix="`zero=0`")
 
 
+# Raises EinformerError E744 for decoding where positions are split: each step has one of them.
 def refuse_split_positions(sharding: Sharding, time: str, legend: Legend) -> None:
-    """Raises EinformerError E744 for decoding where positions are split: each step has one of them."""
     for letter, axis in sharding.places:
         if axis_of(letter) == time:
             message = f"`{letter}` is split over `{axis}`, and a step of decoding has one position"

@@ -38,8 +38,8 @@ class Windows:
     slots: Mapping[tuple[Value, str], str]
 
 
+# The windows of the functions of the model `name`.
 def find_windows(functions: Mapping[str, Function], spec: Spec, name: str, sharding: Sharding, legend: Legend) -> Windows:
-    """The windows of the functions of the model `name`."""
     values = [value for function in functions.values() for value in walk_values(function)]
     letters = {letter for value in values for letter in value.axes}
     split = [(letter, mesh) for letter, mesh in sharding.places if legend.axis(letter) and letter not in sharding.zigzag]

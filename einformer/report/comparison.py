@@ -45,8 +45,8 @@ class Comparison:
         return {**asdict(self.difference), "inputs": dict(self.inputs), "counts": [asdict(count) for count in self.counts]}
 
 
+# Compares two models, at the longest sequence that both read, or 1024. Raises EinformerError as counts do.
 def compare(one: Model, other: Model, batch: int = 1, length: int | None = None) -> Comparison:
-    """Compares two models, at the longest sequence that both read, or 1024. Raises EinformerError as counts do."""
     inputs = [model.inputs(batch, length) for model in (one, other)]
     common = {letter: min(count[letter] for count in inputs if letter in count) for letter in inputs[0] | inputs[1]}
     if any(model.open - sizes.keys() for model, sizes in zip((one, other), inputs, strict=True)):

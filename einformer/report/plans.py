@@ -559,8 +559,8 @@ def list_sets(clashes: Clashes, legend: Legend, ranks: int, without: Iterable[st
     return tuple(_extend(frozenset(), frozenset(some), frozenset(), clashes)) if some else ()
 
 
+# Bron and Kerbosch 1973, algorithm 1: the largest independent sets that have what is chosen and nothing of `done`.
 def _extend(chosen: frozenset[str], free: frozenset[str], done: frozenset[str], clashes: Clashes) -> Iterator[frozenset[str]]:
-    """Bron and Kerbosch 1973, algorithm 1: the largest independent sets that have what is chosen and nothing of `done`."""
     if not free | done:
         yield chosen
     for letter in sorted(free):

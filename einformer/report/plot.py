@@ -64,8 +64,8 @@ class PlottedModel:
         return f"{self.name}, {self.model.num_parameters:,} parameters"
 
 
+# Imports a library of an extra. Raises EinformerError E803.
 def library(name: str) -> ModuleType:
-    """Imports a library of an extra. Raises EinformerError E803."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -30,8 +30,8 @@ class Shown:
     array: Array
 
 
+# Returns the values that the code shows while `run` calls it, in order.
 def collect(f: Callable[..., Any], run: Callable[[], object]) -> list[Shown]:
-    """Returns the values that the code shows while `run` calls it, in order."""
     values, ours = list[Shown](), _find_files(f)
     with _watch_submodules(f, values, ours), _trace_locals(values, ours):
         run()

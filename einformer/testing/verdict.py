@@ -12,9 +12,9 @@ class Disagreement(EinformerError, AssertionError):
     """Code that breaks the claim of an assertion."""
 
 
+# Reports an exception of the code as its answer: Disagreement E901, after the user's own traceback.
 @contextmanager
 def its_own_errors(name: str, facts: Iterable[str]) -> Iterator[None]:
-    """Reports an exception of the code as its answer: Disagreement E901, after the user's own traceback."""
     try:
         yield
     except EinformerError:

@@ -75,9 +75,9 @@ class Saved:
 _CONSTANT = SavedValue(0, frozenset(), ())
 
 
+# Returns the inputs of the blocks of a layer or model, then the values that it saves, in the order of the text.
 @cache_by_tree
 def find_saved(spec: Spec, name: str) -> tuple[Saved, ...]:
-    """Returns the inputs of the blocks of a layer or model, then the values that it saves, in the order of the text."""
     work = build_work(spec, name)
     flow, store, trained = work.whole(name), _Store(work), work.layers[name].kind == "layer"
     inputs = (

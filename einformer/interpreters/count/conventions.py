@@ -156,8 +156,8 @@ class Device:
     node: int = 1
     network: float = 0
 
+    # FLOP/s of products in a precision. Raises EinformerError E605.
     def rate(self, precision: Precision) -> float:
-        """FLOP/s of products in a precision. Raises EinformerError E605."""
         if (dtype := precision.dtype) not in self.peak:
             message = f"there is no published rate of products in {dtype} for {self.title}"
             raise fail("E605", message, fix=" or ".join(f"`{name}`" for name in self.peak))
@@ -198,8 +198,8 @@ def read_formats() -> dict[str, Format]:
     return {name: Format(name, **row) for name, row in read_table("formats.toml").items()}
 
 
+# Returns the format of a cache by its name, or that of a dtype. Raises EinformerError E605.
 def choose_cache(name: str, dtype: str) -> Format:
-    """Returns the format of a cache by its name, or that of a dtype. Raises EinformerError E605."""
     return find_row({name: read_formats()[name] for name in list_caches()}, "format of the cache", name or dtype)
 
 

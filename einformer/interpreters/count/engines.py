@@ -47,8 +47,8 @@ class KeptLayers:
         return tuple(held for held in self.held if not held.is_state)
 
 
+# Returns the kinds of layers of a cache at these sizes. Raises EinformerError E601.
 def list_kinds(kept: Iterable[Entry[int]], sizes: Numbers) -> tuple[KeptLayers, ...]:
-    """Returns the kinds of layers of a cache at these sizes. Raises EinformerError E601."""
     layers: dict[str, list[Entry[int]]] = {}
     for entry in kept:
         if not entry.source:
@@ -79,8 +79,8 @@ def count_stored(held: KeptTensor, cache: Format) -> int:
     return int(held.numbers * cache.element)
 
 
+# Raises EinformerError E605 if blocks of a format do not divide the numbers of a position.
 def check_blocks(kinds: Iterable[KeptLayers], cache: Format) -> None:
-    """Raises EinformerError E605 if blocks of a format do not divide the numbers of a position."""
     for held in (held for kind in kinds for held in kind.growing if held.numbers % cache.block):
         message = f"a block of `{cache.name}` has {cache.block} numbers, and a position {held.numbers:,}"
         raise fail("E605", message, fix="a format with smaller blocks, or none")
@@ -122,10 +122,10 @@ class Engine:
         needed = round_up(min(length, back + self.windows["ahead"]), page) + page * self.windows["spare"]
         return min(needed, round_up(length, self.page))
 
+    # Returns the bytes that it allocates for all layers of each kind, or what its sources do not say.
     def count_bytes(
         self, kinds: tuple[KeptLayers, ...], length: int, cache: Format, model_type: str = ""
     ) -> tuple[int, ...] | str:
-        """Returns the bytes that it allocates for all layers of each kind, or what its sources do not say."""
         if silence := self._find_silence(kinds, cache, model_type):
             return silence
         mixed, length = _is_mixed(kinds), self._stretch(kinds, length)

@@ -86,20 +86,20 @@ class Exchange(Generic[N]):
     uneven: N | int = 1
     stage: int = 0
 
+    # The bytes that a rank puts in, all times together, where a number of the model has so many.
     def count_bytes(self, element: N | int) -> N:
-        """The bytes that a rank puts in, all times together, where a number of the model has so many."""
         return product((self.times, self.numbers, self.element or element))
 
+    # The least and the most of these bytes, however rows are spread over experts.
     def bound_bytes(self, element: N | int) -> tuple[N | int, N]:
-        """The least and the most of these bytes, however rows are spread over experts."""
         even = self.count_bytes(element)
         return (even, even) if self.uneven == 1 else (0, product((even, self.uneven)))
 
 
+# What a rank exchanges in a step: the collectives of its functions. `ranks` are those of each axis of the mesh.
 def list_exchanges(
     functions: Mapping[str, Function], name: str, sizes: Sizes[N], sharding: Sharding, ranks: Mapping[str, N]
 ) -> tuple[Exchange[N], ...]:
-    """What a rank exchanges in a step: the collectives of its functions. `ranks` are those of each axis of the mesh."""
     numbers, times = _Numbers(sizes, sharding, ranks), dict[tuple[_Key, N], list[tuple[N, bool]]]()
     for exchanged in _Places(functions, sizes.legend, sharding).walk(name):
         for turns, put in numbers.list_kinds(exchanged):
@@ -425,10 +425,10 @@ class Pipeline:
     ties: Collection[str]
 
 
+# Yields what the ranks of each stage exchange in a step. Without a pipeline the model is the only stage.
 def list_step(
     stages: Sequence[RankModel[N]], sharding: Sharding, ranks: Mapping[str, N], zero: int | None, pipeline: Pipeline | None
 ) -> Iterator[Exchange[N]]:
-    """Yields what the ranks of each stage exchange in a step. Without a pipeline the model is the only stage."""
     for number, stage in enumerate(stages):
         rows = list_exchanges(stage.functions, stage.name, stage.sizes, sharding, ranks)
         if pipeline:
@@ -458,10 +458,10 @@ def list_sends(
         yield Exchange(first.name, axis, "send", phase, passed.axes, find_element(passed), product(()), numbers, total(()))
 
 
+# Yields the gradients of weights that several stages have, which all stages sum once in a step.
 def list_ties(
     stages: Sequence[RankModel[N]], sharding: Sharding, ranks: Mapping[str, N], pipeline: Pipeline
 ) -> Iterator[Exchange[N]]:
-    """Yields the gradients of weights that several stages have, which all stages sum once in a step."""
     weights = {key(count.full_path): count for stage in stages for count in stage.count_weights(sharding, ranks)}
     for path in sorted(pipeline.ties):
         count, sizes = weights[path], stages[0].share(sharding, ranks)
@@ -469,8 +469,8 @@ def list_ties(
         yield Exchange(stages[0].name, pipeline.axis, "all-reduce", "gradients", (), 0, product(()), numbers, total(()))
 
 
+# Raises EinformerError E605 for what has no count in a pipeline, and for microbatches without one.
 def refuse_microbatches(count: int, zero: int | None, has_stages: bool) -> None:
-    """Raises EinformerError E605 for what has no count in a pipeline, and for microbatches without one."""
     if count < 1 or (count > 1 and not has_stages):
         raise fail("E605", f"{count} microbatches pass through no pipeline", fix="a map with stages, `pp: l`, or 1")
     if zero == 3 and has_stages:
@@ -478,8 +478,8 @@ def refuse_microbatches(count: int, zero: int | None, has_stages: bool) -> None:
         raise fail("E605", message, fix="`zero=2`")
 
 
+# The index of the rows that microbatches share. Raises EinformerError E741.
 def find_rows(layer: Layer, legend: Legend) -> str:
-    """The index of the rows that microbatches share. Raises EinformerError E741."""
     letter = next(iter(slot_letters(layer.formals[0])), "")
     axis = legend.axes.get(letter)
     if axis is None or not isinstance(axis.size, tree.Name) or layer.time == tree.Index(letter):
@@ -488,8 +488,8 @@ def find_rows(layer: Layer, legend: Legend) -> str:
     return letter
 
 
+# The legend of one of so many microbatches, whose rows ranks share. Raises EinformerError E741, E742.
 def split_batch(layer: Layer, legend: Legend, microbatches: int, sharding: Sharding = WHOLE) -> Legend:
-    """The legend of one of so many microbatches, whose rows ranks share. Raises EinformerError E741, E742."""
     if microbatches == 1:
         return legend
     letter = find_rows(layer, legend)

@@ -135,8 +135,8 @@ def build_work(spec: Spec, name: str) -> Work:
     return Work(specialised, name, layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
 
 
+# Returns the indices of each value that yield and are split there. Raises EinformerError E741, E743, E744.
 def find_own_letters(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Mapping[Value, op.Axes]:
-    """Returns the indices of each value that yield and are split there. Raises EinformerError E741, E743, E744."""
     if not sharding.places:
         return {}
     from einformer.program.collectives import find_own  # nobody waits for it who counts for one device

@@ -55,8 +55,8 @@ def count_kept(microbatches: int, stages: int, number: int) -> int:
     return min(microbatches, stages - number)
 
 
+# Counts the bytes of the logits of a model in float32; 0 for one without. Raises EinformerError E601.
 def count_logits(spec: Spec, name: str, sizes: Numbers) -> int:
-    """Counts the bytes of the logits of a model in float32; 0 for one without. Raises EinformerError E601."""
     letters = derive(spec, name).logits
     return sizes.share(4 * math.prod(map(sizes.length, letters)), letters) if letters else 0
 
@@ -74,9 +74,9 @@ class Numbers(Sizes[int]):
     divide = staticmethod(lambda number, by: int(number // by))
     round_up = staticmethod(lambda number, by: -(-number // by))
 
+    # Returns the sizes of what one rank of a mesh has. Raises EinformerError E741, E743, E744.
     @classmethod
     def of_rank(cls, spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Numbers:
-        """Returns the sizes of what one rank of a mesh has. Raises EinformerError E741, E743, E744."""
         return cls(legend, shares=sharding.shares, own=find_own_letters(spec, name, legend, sharding))
 
     def size(self, axis: str) -> int:
@@ -89,10 +89,10 @@ class Numbers(Sizes[int]):
         number = self.legend.number(e, self.numbers)
         return int(number) if math.isfinite(number) and number == int(number) else number
 
+    # Yields the kinds of turns, which are gone through one by one only where a number depends on them, or for `each`.
     def kinds(
         self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[int, ...], Numbers]]:
-        """Yields the kinds of turns, which are gone through one by one only where a number depends on them, or for `each`."""
         letters = {x.letter for x in find_all(Index, *numbers)}
         deciding = [own for own in turns if each or letters & set(own.letters)]
         kinds: dict[tuple[object, ...], list[Numbers]] = {}

@@ -72,24 +72,25 @@ class TimeBound:
         return "compute" if self.computing >= self.moving else "memory"
 
 
+# Bounds the forward pass of a prompt that fills a cache of so many bytes. Raises EinformerError E601, E605.
 def bound_prefill(
     spec: Spec, name: str, legend: Legend, cache: int, precision: Precision, device: Device, count: int = 1
 ) -> TimeBound:
-    """Bounds the forward pass of a prompt that fills a cache of so many bytes. Raises EinformerError E601, E605."""
     flops = sum_counts(count_flops(spec, name, Numbers(legend), PREFILL))
     moved = count_read_weights(spec, name, legend, precision) + cache
     return TimeBound("prefill", flops, moved, device, device.rate(precision), count)
 
 
+# Bounds one more position after the `cached` ones; `cache` are its bytes with it. Raises EinformerError E601, E605.
 def bound_decode(
     spec: Spec, name: str, single: Legend, cached: int, cache: int, precision: Precision, device: Device, count: int = 1
 ) -> TimeBound:
-    """Bounds one more position after the `cached` ones; `cache` are its bytes with it. Raises EinformerError E601, E605."""
     flops = sum_counts(count_flops(spec, name, Numbers(single, cached=cached), EXACT))
     moved = count_read_weights(spec, name, single, precision) + cache
     return TimeBound("decode", flops, moved, device, device.rate(precision), count)
 
 
+# Bounds a training step; gradients may stay on the chip. Raises EinformerError E601, E605.
 def bound_training(
     spec: Spec,
     name: str,
@@ -99,7 +100,6 @@ def bound_training(
     recompute: Recompute = "none",
     count: int = 1,
 ) -> TimeBound:
-    """Bounds a training step; gradients may stay on the chip. Raises EinformerError E601, E605."""
     flops = sum(done.spent("training", recompute) for done in count_flops(spec, name, Numbers(legend), EXACT))
     state = precision.total - precision.gradients - precision.main_gradients
     moved = 2 * state * sum_trained(count_weights(spec, name, Numbers(legend)))

@@ -235,9 +235,9 @@ class EquationCount(Counted[N]):
     core: N
     repeated: bool = False
 
+    # The FLOPs of its gradients, in all turns together. Raises EinformerError E607.
     @property
     def backward(self) -> N:
-        """The FLOPs of its gradients, in all turns together. Raises EinformerError E607."""
         if self.gradients is None:
             message = "what has a gradient differs from turn to turn, so that its FLOPs have no formula"
             raise fail("E607", message, fix="bind the sizes, whose turns are gone through one by one")
@@ -247,8 +247,8 @@ class EquationCount(Counted[N]):
         first, *rest = self.turns
         return replace(self, turns=tuple(rest), gradients=self.gradients and cast("Any", self.gradients) / first)
 
+    # The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and the recomputation.
     def spent(self, phase: Phase, recompute: Recompute = "none") -> N:
-        """The FLOPs of a whole phase, in all turns together: a training step runs forward, backward and the recomputation."""
         again = self.core if recompute == "selective" else self.each if recompute == "full" and self.repeated else 0
         forward: N = product((self.times, total((self.each, again)) if phase == "training" else self.each))
         return forward if phase == "forward" else self.backward if phase == "backward" else total((forward, self.backward))
@@ -304,9 +304,9 @@ class Memory(Generic[N]):
     activations: N
     logits: N
 
+    # All together: the peak of a training step, if nothing is freed before its end.
     @property
     def total(self) -> N:
-        """All together: the peak of a training step, if nothing is freed before its end."""
         parts: list[N] = [getattr(self, component.name) for component in fields(self)]
         return total(parts)
 
@@ -356,8 +356,8 @@ def sum_counts(counts: Iterable[Counted[N]]) -> N:
     return total(count.total for count in counts)
 
 
+# Returns the number of trained parameters. A tie counts once, buffers do not.
 def sum_trained(counts: Iterable[WeightCount[N]]) -> N:
-    """Returns the number of trained parameters. A tie counts once, buffers do not."""
     return sum_counts(count for count in counts if count.trained)
 
 
@@ -620,6 +620,7 @@ def count_on_one_device(counts: Iterable[WeightCount[N]], sizes: Sizes[N]) -> N:
 _STAGES = {"parameters": 3, "gradients": 2}  # of ZeRO; what belongs to the optimiser is shared from the first on
 
 
+# Counts the bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`.
 def count_training(
     counts: Iterable[WeightCount[N]],
     kept: Iterable[Activation[N]],
@@ -629,7 +630,6 @@ def count_training(
     zero: int = 0,
     ranks: N | int = 1,
 ) -> Memory[N]:
-    """Counts the bytes of a training step on one device; ZeRO of stage `zero` shares between so many data-parallel `ranks`."""
     held, state = count_on_one_device(counts, sizes), {}
     for component in fields(Precision)[2:8]:
         whole = product((held, getattr(precision, component.name)))
@@ -643,8 +643,8 @@ BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 _TOKEN = 8  # bytes, whatever the weights are kept in
 
 
+# The bytes of a number in a precision. Raises EinformerError E605.
 def count_element(precision: object) -> int:
-    """The bytes of a number in a precision. Raises EinformerError E605."""
     return find_row(BYTES, "precision", find_dtype(precision))
 
 
@@ -664,8 +664,8 @@ def count_cache(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) ->
     return CacheBytes(count_per_token(own, sizes, element), total(held))
 
 
+# Counts the bytes of a further position of one row, until windows are full. Raises EinformerError E607.
 def count_per_token(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) -> N:
-    """Counts the bytes of a further position of one row, until windows are full. Raises EinformerError E607."""
     growing = (entry for entry in entries if entry.kind == "visible" and not entry.source)
     return total(product((*map(sizes.turns, _list_turns(e)), _count_position(e, sizes, element))) for e in growing)
 

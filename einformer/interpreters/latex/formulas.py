@@ -228,8 +228,8 @@ class Translator:
     def down_along(self, m: Matrix, letter: str) -> Matrix:
         return m if m.rows == letter else self.transpose(m)
 
+    # Returns m in the wanted shape: transposed, or repeated by ones along missing letters. Raises NoForm for others.
     def orient(self, m: Matrix, wanted: Shape) -> Matrix:
-        """Returns m in the wanted shape: transposed, or repeated by ones along missing letters. Raises NoForm for others."""
         if m.shape == wanted:
             return m
         if m.shape == wanted[::-1]:

@@ -43,8 +43,8 @@ _ABOUT = (
 )
 
 
+# Returns the LaTeX of a checked text, or of one of its layers, in matrices.
 def print_matrices(spec: Spec, style: MatrixStyle, layer: str | None = None) -> str:
-    """Returns the LaTeX of a checked text, or of one of its layers, in matrices."""
     if any(candidate.name == style.attention for candidate in spec.layers):  # a layer of that name is something else
         style = replace(style, attention="")
     formulas = write_formulas(spec, style)
@@ -238,10 +238,10 @@ def _list_reads(equation: Equation) -> Iterable[str]:
     return (e.name for e in find_all(Tensor, equation.right))
 
 
+# Returns the lines of each layer of a checked text, as its author wrote it. `called` are layers with other names.
 def write_formulas(
     spec: Spec, style: MatrixStyle, called: Mapping[str, str] = MappingProxyType({}), translate: type[Translator] = Translator
 ) -> dict[str, LayerFormulas]:
-    """Returns the lines of each layer of a checked text, as its author wrote it. `called` are layers with other names."""
     written, legend = {layer.name: layer for layer in spec.layers}, Legend.of(spec)
     scopes = {name: Scope.of(layer, written) for name, layer in written.items()}
     layers = {name: replace(x, body=map_equations(x.body, scopes[name].equation)) for name, x in written.items()}

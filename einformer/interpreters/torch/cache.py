@@ -12,8 +12,8 @@ class Cache:
     """The tensors that are kept of the positions so far, by path, with their rows of earlier positions.
 
     `kept` says of each how many positions beside the current one are read, None for all; what is `shared` is kept under another
-    path. Some rows of a batch may start
-    with `padding`, so many positions; these are numbered as if they came last, where nothing that is causal looks.
+    path. Some rows of a batch may start with `padding`, so many positions; these are numbered as if they came last, where
+    nothing that is causal looks.
     """
 
     def __init__(

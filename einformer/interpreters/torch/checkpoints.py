@@ -30,8 +30,8 @@ Optimizer = torch.optim.Optimizer
 STATE = "optimizer."  # before the paths of what an optimizer has of weights
 
 
+# Writes a new folder. Raises EinformerError E745, E801; then there is no such folder.
 def save(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None:
-    """Writes a new folder. Raises EinformerError E745, E801; then there is no such folder."""
     unfinished = folder.with_name(f".unfinished-{folder.name}")
     module.do_alone(lambda: _make_room(folder, unfinished))
     tensors = {path: _place(module, path, tensor) for path, tensor in list_tensors(module, optimizer)}
@@ -41,8 +41,8 @@ def save(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
     module.do_alone(lambda: os.replace(unfinished, folder))
 
 
+# Reads a folder that `save` wrote. Raises EinformerError E701, E704, E745, E802, and then changes nothing.
 def load(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None:
-    """Reads a folder that `save` wrote. Raises EinformerError E701, E704, E745, E802, and then changes nothing."""
     module.meet(lambda: _prepare(module, folder, optimizer), everywhere=True)
     own = dict(list_tensors(module, optimizer))
     read = {path: _place(module, path, torch.empty_like(tensor)) for path, tensor in own.items()}

@@ -47,10 +47,10 @@ from einformer.program.rewrite import name_values, walk_lines, walk_values
 from einformer.program.sharding import refuse_split_positions
 
 
+# The file for the causal model `name`: each class as in the file without a cache, its forward with one.
 def write_cached_source(
     spec: Spec, name: str, legend: Legend, plan: Plan, kept: Sequence[Entry[int]], style: Style = PLAIN
 ) -> str:
-    """The file for the causal model `name`: each class as in the file without a cache, its forward with one."""
     special = specialise(spec, name)
     rows = find_rows(next(layer for layer in special.layers if layer.name == name))
     lowered, sharding, time = lower_functions(special, legend), plan.sharding, find_time(special)

@@ -102,7 +102,7 @@ class Decodes:
         return cache.select_asked(result, slot_letters(layer.output).index(layer.time.letter))
 
     def static(self, cache: Cache, size: int) -> StaticCache:
-        """The content of a cache, with places for `size` positions in all, for steps of one position that keep all shapes.
+        """Returns the content of a cache with places for `size` positions, for steps of one position that keep all shapes.
 
         Raises EinformerError E706 where so many positions are there already.
         """
@@ -128,7 +128,7 @@ class Decodes:
         lengths: Sequence[int] | None = None,
         source: Sequence[Tensor] = (),
     ) -> Iterator[Tensor]:
-        """Yields the next token of each row, one after the other, until all rows have stopped. A row that has repeats its stop.
+        """Yields the next token of each row, a tensor over b, until all rows have stopped. A row that has repeats its stop.
 
         `temperature` 0 takes the likeliest token. Another one draws with `seed`, from the `top_k` likeliest, or from the
         likeliest that hold a share `top_p` of the probability.
@@ -165,7 +165,10 @@ class Decodes:
         lengths: Sequence[int] | None = None,
         source: Sequence[Tensor] = (),
     ) -> Tensor:
-        """Returns the prompts with their continuations, which `stream` yields, with the same options and errors."""
+        """Returns the prompts with their continuations, over b and at most `max_new_tokens` positions more.
+
+        Options and errors are those of `stream`.
+        """
         tokens = self.stream(
             x_bs,
             max_new_tokens,
@@ -180,7 +183,7 @@ class Decodes:
         return torch.cat([x_bs, *(token_b[:, None] for token_b in tokens)], 1)
 
     def follow(self, tokens: Sequence[int], max_new_tokens: int, **options: Any) -> Iterator[int]:
-        """The tokens after one prompt, as whole numbers of Python; options and errors are those of `stream`.
+        """Yields the tokens after one prompt, as whole numbers of Python; options and errors are those of `stream`.
 
         To a model with an encoder the tokens are its source, and the target begins with token 0.
         """
@@ -198,7 +201,7 @@ class Decodes:
         lengths: Sequence[int] | None = None,
         source: Sequence[Tensor] = (),
     ) -> Tensor:
-        """Returns the natural logarithm of the probability of each continuation after its prompt.
+        """Returns the natural logarithm of the probability of each continuation after its prompt, a tensor over b.
 
         Raises EinformerError E701 to E703, E706 to E708.
         """
@@ -213,7 +216,7 @@ class Decodes:
         return logarithms.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
     def perplexity(self, x_bs: Tensor, source: Sequence[Tensor] = ()) -> Tensor:
-        """Returns the perplexity of each row after its first token. Raises EinformerError as `log_prob` does."""
+        """Returns the perplexity of each row after its first token, a tensor over b. Raises EinformerError as `log_prob` does."""
         return (-self.log_prob(x_bs[:, :1], x_bs[:, 1:], source=source) / (x_bs.shape[1] - 1)).exp()
 
     # -------------------------------------------------------------------------------------------------------- ranks
@@ -316,8 +319,8 @@ def refuse_layer(layer: Layer) -> EinformerError:
     return fail("E708", message, layer.span, fix="a model of tokens, `model Name(x_bs) -> y_bsv causal in s:`")
 
 
+# A module whose random weights are those of a seed. Raises EinformerError E708.
 def build_seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A module whose random weights are those of a seed. Raises EinformerError E708."""
     with torch.random.fork_rng():
         torch.manual_seed(_check_seed(seed))
         return build()

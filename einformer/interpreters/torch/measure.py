@@ -91,8 +91,8 @@ class Balanced(TorchFunctionMode):
         return self.rows * (expert + 1) // experts
 
 
+# Give a module weights that let no mistake hide, in float64: matrices by their inputs, vectors around one.
 def randomise(module: nn.Module, seed: int) -> dict[str, Array]:
-    """Give a module weights that let no mistake hide, in float64: matrices by their inputs, vectors around one."""
     draw = np.random.default_rng(seed)
     weights = {name: _draw_weight(draw, tuple(tensor.shape)) for name, tensor in module.state_dict().items()}
     load(module, weights)

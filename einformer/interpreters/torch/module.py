@@ -298,8 +298,8 @@ def _write_text(code: str, message: str, facts: tuple[str, ...], fix: str) -> st
     return str(fail(code, message, facts=facts, fix=fix))
 
 
+# The sizes of the inputs. Raise E401, E701, E702 or E703 where they do not fit.
 def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], module: nn.Module) -> dict[str, int]:
-    """The sizes of the inputs. Raise E401, E701, E702 or E703 where they do not fit."""
     if len(inputs) != len(expected):
         raise refuse("E401", f"the module takes {len(expected)} inputs, here are {len(inputs)}")
     sizes: dict[str, int] = {}

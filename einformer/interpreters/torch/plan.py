@@ -39,13 +39,13 @@ class Plan:
         return "fast" if self.fast else "notation"
 
 
+# A note whose sources are not known: nothing in words, and itself.
 def leave_unread(note: str) -> tuple[str, str]:
-    """A note whose sources are not known: nothing in words, and itself."""
     return "", note
 
 
+# The sources of notes, where none are known.
 def list_nothing(notes: Iterable[str]) -> Iterable[str]:
-    """The sources of notes, where none are known."""
     return ()
 
 

@@ -158,8 +158,8 @@ BETWEEN = 2  # blank lines from one class to the next
 _PAIRS = "nprtwyz"  # letters of which the first that is free stands for pairs
 
 
+# The file for the layer or model `name` of a checked spec whose sizes are bound.
 def write_source(spec: Spec, name: str, legend: Legend, plan: Plan = NOTATION, style: Style = PLAIN) -> str:
-    """The file for the layer or model `name` of a checked spec whose sizes are bound."""
     return _make_file(spec, name, legend, plan, style).text()
 
 
@@ -303,8 +303,8 @@ class EmittedFile:
                 written.append((cls, [*cls.lines()]))
         return written
 
+    # Take a class for several layers, where they are one layer of the text and differ in names and sizes alone.
     def merge(self, classes: list[tuple[Class, list[str]]]) -> bool:
-        """Take a class for several layers, where they are one layer of the text and differ in names and sizes alone."""
         count = len(self.merged)
         for place, (other, lines) in enumerate(classes):
             for first, its in classes[:place]:

@@ -24,8 +24,8 @@ _OPENING = re.compile(r"""(?P<prefix>\w*)(?:'''|\"{3}|'|")""")
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+# Returns the docstrings of a file, each as a section. Raises SyntaxError.
 def read_docstrings(source: Source) -> Document:
-    """Returns the docstrings of a file, each as a section. Raises SyntaxError."""
     read = read_document(Source(source.name, _blank_code(source.text, ast.parse(source.text, source.name))), _PATTERN)
     spoken = (section for section in read.sections if section.formulas)
     sections = (replace(section, pieces=tuple(_move_piece(source, piece) for piece in section.pieces)) for section in spoken)

@@ -10,8 +10,8 @@ from einformer.notes.documents.latex import read_markdown
 from einformer.notes.documents.pieces import Document, Heading, Macro, Piece, group_sections
 
 
+# Returns the sections of a notebook, which continue from cell to cell. Raises EinformerError E801.
 def read_notebook(source: Source) -> Document:
-    """Returns the sections of a notebook, which continue from cell to cell. Raises EinformerError E801."""
     macros: dict[str, Macro] = {}
     return Document(tuple(group_sections(_split(source, macros))), macros)
 

@@ -24,6 +24,6 @@ _FILE = re.compile(
 )
 
 
+# Returns the sections of a file of reStructuredText.
 def read_restructured(source: Source) -> Document:
-    """Returns the sections of a file of reStructuredText."""
     return read_document(source, _FILE)

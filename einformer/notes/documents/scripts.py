@@ -32,8 +32,8 @@ _PARTED = r",|;|\\[,;:!]|~"
 _LABELLED = re.compile(rf"\s*([A-Z](?=\s+[a-z])|[^\s,]+?(?=\s*(?:{_PARTED}))|{_WORDS.pattern})\s*(?:{_PARTED})?\s*")
 
 
+# Returns the letters in a text that may be indices: not in words, and not in commands.
 def find_letters(text: str) -> list[str]:
-    """Returns the letters in a text that may be indices: not in words, and not in commands."""
     return LETTER.findall(COMMAND.sub(" ", _WORDS.sub(" ", PRIME.sub("'", text))))
 
 

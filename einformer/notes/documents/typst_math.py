@@ -66,8 +66,8 @@ class _Writer:
         self.tokens = [_Token(m.lastgroup or "", m.group(), m.start()) for m in _TOKEN.finditer(text.text)]
         self.at = 0
 
+    # item*, up to a token of `stop`, which stays
     def sequence(self, stop: frozenset[str]) -> Passage:
-        """item*, up to a token of `stop`, which stays"""
         parts, divided = list[Passage](), 0
         while self.at < len(self.tokens) and self.tokens[self.at].text not in stop:
             token = self.tokens[self.at]
@@ -110,8 +110,8 @@ class _Writer:
         self.skip_spaces()
         return _unwrap(self.atom())
 
+    # string | symbol | call | letter | number | group | sign
     def atom(self) -> Passage:
-        """string | symbol | call | letter | number | group | sign"""
         if self.at >= len(self.tokens):
             return Passage(self.text.source, "", ())
         token = self.tokens[self.at]
