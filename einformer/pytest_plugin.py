@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     packages = early_config.known_args_namespace.einformer_contracts
     if packages:
-        from einformer.contracts.imports import install
+        from einformer.contracts.instrument import install
         from einformer.errors import EinformerError
 
         try:
@@ -48,7 +48,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _FINDER in config.stash:
-        from einformer.contracts.imports import remove
+        from einformer.contracts.instrument import remove
 
         remove(config.stash[_FINDER])
 

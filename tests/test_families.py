@@ -23,8 +23,7 @@ import einformer
 from einformer import EinformerError
 from einformer.cli import main
 from einformer.huggingface.config import Imported, import_config
-from einformer.huggingface.families import architectures, families, family, lay_over, merge_tables
-from einformer.huggingface.printed import print_table
+from einformer.huggingface.families import architectures, families, family, lay_over, merge_tables, print_table
 from tests.few import FEW_CONFIGS, FEW_FAMILIES, few
 from tests.oracles.lifted import COMPUTED, Regime, run
 from tests.oracles.of_toys import TOLERANCE, filled, modeling, ours, theirs, tokens

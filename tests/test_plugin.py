@@ -17,8 +17,7 @@ import torch
 import einformer as ein
 from einformer import EinformerError
 from einformer.contracts import frames
-from einformer.contracts.imports import Finder, install, remove
-from einformer.contracts.instrument import NAME, choose_name, rewrite
+from einformer.contracts.instrument import NAME, Finder, choose_name, install, remove, rewrite
 
 ROOT = Path(__file__).parents[1]
 GOOD = "axes\n  d: D\nlayer Double(z_d) -> z_d:\n  return 2 z_d\n"

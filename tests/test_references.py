@@ -24,10 +24,10 @@ from einformer.language import binding
 from einformer.language.parser import parse_expression
 from einformer.language.printer import show
 from einformer.language.tree import Spec
-from einformer.notes import emitted, shelf
+from einformer.notes import shelf
 from einformer.notes.claims import claims
 from einformer.notes.errata import errata
-from einformer.notes.references import Reference, documents, references, rows
+from einformer.notes.references import Reference, documents, read_sizes, references, rows
 from einformer.objects import Model
 from tests import arrays
 from tests.arrays import Array
@@ -201,7 +201,7 @@ def pytorch(target: str) -> list[str]:
     """The file of a text or of one of its layers, at larger sizes than those by which it was found: no line hangs on them."""
     name, _, layer = target.partition(".")
     whole = parse(shelf.source(name).text)
-    sizes = {letter: 2 * size for letter, size in emitted.sizes(name).items()}
+    sizes = {letter: 2 * size for letter, size in read_sizes(name).items()}
     return (whole[layer] if layer else whole).bind(**sizes).source().split("\n")
 
 
@@ -222,7 +222,7 @@ LAYERS = sorted({each.layer for each in LINES if each.layer.startswith("s00") an
 def test_what_is_emitted_is_the_reference(layer: str, plan: str) -> None:
     """For the texts of the documents; test_torch has those that ship."""
     name, _, part = layer.partition(".")
-    model = parse(shelf.source(name).text)[part].bind(**emitted.sizes(name))
+    model = parse(shelf.source(name).text)[part].bind(**read_sizes(name))
     weights, inputs = drawn(model)
     module = model.build(dtype=torch.float64, plan=plan).eval()
     module.load_state_dict({path: torch.from_numpy(array) for path, array in weights.items()})
@@ -291,7 +291,7 @@ def value(text: str, name: str, layer: str) -> Array:
     tree, findings = elaborate(Source(name, text))[1:]
     assert [finding for finding in findings if finding.code not in UNUSED] == []
     whole = parse(shelf.source(name).text)
-    model = (whole[layer] if layer in {each.name for each in whole.tree.layers} else whole).bind(**emitted.sizes(name))
+    model = (whole[layer] if layer in {each.name for each in whole.tree.layers} else whole).bind(**read_sizes(name))
     bound = model.spec.bind(**{**model.legend.values, **{letter: OPEN[letter] for letter in model.open if letter in OPEN}})
     legend = binding.bind(tree, bound.legend.values)[1]
     weights = arrays.weights(bound, absent=1.0)

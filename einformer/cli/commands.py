@@ -504,14 +504,14 @@ def _lint(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from einformer.huggingface import families, printed
+    from einformer.huggingface import families
 
     rows = catalogue()
     if types := [name for name in options.names if name in families.families()]:
         if types != options.names:
             options.misuse("either codes or model types")
         tables = {name: families.merge_tables(name) for name in types}
-        show_json(tables) if options.json else print("\n".join(map(printed.print_table, tables.values())), end="")
+        show_json(tables) if options.json else print("\n".join(map(families.print_table, tables.values())), end="")
         return OK
     codes = [name.upper() for name in options.names]
     if unknown := [code for code in codes if code not in rows]:

@@ -1,4 +1,4 @@
-"""Reads the tables of model families. Each `model_type` has one, beside the architectures.
+"""Reads the tables of model families, and prints them merged, as TOML. Each `model_type` has one, beside the architectures.
 
 A table extends other tables of this folder, which extend none, or is like the table of another family, and overrides them.
 Its variants override it if a config asks for them. The last table that speaks of a key, a weight or a tensor counts. `absent`
@@ -8,6 +8,7 @@ holds sizes of transformers that a missing key stands for.
 from __future__ import annotations
 
 import functools
+import json
 import pathlib
 import re
 import tomllib
@@ -22,6 +23,8 @@ _TABLES, _SHARED = _PACKAGE / "architectures", _PACKAGE / "huggingface"
 _ANSWERS = ("sizes", "scalars", "fixed", "lists")  # the kinds of keys of a config
 _NO_FAMILY = {"models"}  # the table of published sizes by name
 DEVIATION = "deviation"
+_SECTIONS = ("config", "weights", "variant")  # of a table that is printed
+_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +266,54 @@ def match_rows(
         paths = [f"{prefix}{dot}{pattern}" for pattern in names.split(", ")]
         for match in filter(None, map(match_form(paths[0]).fullmatch, weights)):
             yield name, axes, match.groupdict(), [path.format(**match.groupdict()) for path in paths]
+
+
+# -------------------------------------------------------------------------------------------------------------- printing
+
+
+def print_table(table: Mapping[str, Any]) -> str:
+    """The table as TOML, which reads back as the same table.
+
+    >>> print(print_table({"class": "Llama", "config": {"sizes": {"hidden_size": "D"}}}), end="")
+    class = "Llama"
+    <BLANKLINE>
+    [config.sizes]
+    hidden_size = "D"
+    """
+    return "\n".join("\n".join(lines) + "\n" for lines in _print_sections(table, ()))
+
+
+def _print_sections(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[list[str]]:
+    inner = {name: value for name, value in table.items() if _is_section(name, value, path)}
+    entries = [f"{_spell_key(name)} = {_spell_value(value)}" for name, value in table.items() if name not in inner]
+    if entries or not inner:
+        yield [f"[{'.'.join(map(_spell_key, path))}]"] * bool(path) + entries
+    for name, section in inner.items():
+        yield from _print_sections(section, (*path, name))
+
+
+def _is_section(name: str, value: object, path: tuple[str, ...]) -> bool:
+    return isinstance(value, dict) and (name in _SECTIONS or path[-1:] in [(section,) for section in _SECTIONS])
+
+
+def _spell_key(name: str) -> str:
+    return name if name.isascii() and name.replace("_", "").replace("-", "").isalnum() else _spell_value(name)
+
+
+def _spell_value(value: object) -> str:
+    match value:
+        case str():
+            return f'"""\n{value}"""' if "\n" in value else json.dumps(value, ensure_ascii=False)
+        case bool():
+            return str(value).lower()
+        case dict():
+            return (
+                f"{{ {', '.join(f'{_spell_key(name)} = {_spell_value(item)}' for name, item in value.items())} }}"
+                if value
+                else "{}"
+            )
+        case list():
+            line = f"[{', '.join(map(_spell_value, value))}]"
+            return line if len(line) < _WIDTH else "[\n" + "".join(f"  {_spell_value(item)},\n" for item in value) + "]"
+        case _:
+            return repr(value)

@@ -17,17 +17,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from einformer.errors import Span
+from einformer.interpreters.torch import source
+from einformer.interpreters.torch.plan import FAST, Style
+from einformer.language import binding
 from einformer.language.printer import alone, show
 from einformer.language.tree import Axis, Equation, Scalar
 from einformer.language.walk import equations
-from einformer.notes.emitted import Emitted, find_emitted
+from einformer.notes import sources
 from einformer.notes.shelf import elaborate
+from einformer.program.causality import check_spec
 
 if TYPE_CHECKING:
     from einformer.notes import claims  # which needs sympy: a source that names its documents does not
 
-_REFERENCES = pathlib.Path(__file__).parent / "references"
+_FOLDER = pathlib.Path(__file__).parent
 Status = Literal["a line", "in other words", "computed", "not equal", "a test", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A line of an emitted file, and its class."""
+
+    file: str
+    line: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +117,12 @@ def references(document: str) -> tuple[Reference, ...]:
 # Returns the source documents S000 to S004, and S005, the full notes of which S001 is an excerpt.
 @functools.cache
 def documents() -> tuple[str, ...]:
-    return tuple(sorted(path.name[:-5].upper() for path in _REFERENCES.iterdir() if path.name.endswith(".toml")))
+    return tuple(sorted(path.name[:-5].upper() for path in (_FOLDER / "references").iterdir() if path.name.endswith(".toml")))
 
 
 @functools.cache
 def _read_data(document: str) -> dict[str, Any]:
-    return tomllib.loads((_REFERENCES / f"{document.lower()}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(((_FOLDER / "references") / f"{document.lower()}.toml").read_text(encoding="utf-8"))
 
 
 # The legend of a text is its lines where it has no layer.
@@ -203,3 +220,35 @@ def summary(rows: Iterable[ReferenceRow]) -> str:
     counts = Counter(row.status for row in rows)
     statuses = (*get_args(Status), *get_args(claims.Outcome))
     return f"{counts.total()} equations and formulas: {', '.join(f'{counts[s]} {s}' for s in statuses if counts[s])}"
+
+
+# --------------------------------------------------------------------------------------------------------- emitted lines
+
+
+def find_emitted(layer: str, written: Span) -> Emitted:
+    """Returns the line of an equation in the file of its text, or else in the file of the layer alone.
+
+    It is the comment with the equation. The code below it computes the equation.
+    """
+    text, _, name = layer.partition(".")
+    last = elaborate(text)[0].layers[-1].name
+    whole = _find_places(text, last)
+    file, places = (text, whole) if written in whole else (layer, _find_places(text, name))
+    return Emitted(f"{file}.py", *places[written])
+
+
+# The lines do not depend on the sizes.
+def read_sizes(text: str) -> dict[str, int]:
+    return {letter: int(size) for letter, _, size in (part.partition("=") for part in _read_sizes()[text]["sizes"].split())}
+
+
+@functools.cache
+def _read_sizes() -> dict[str, dict[str, str]]:
+    return tomllib.loads((_FOLDER / "emitted.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _find_places(text: str, name: str) -> dict[Span, tuple[int, str]]:
+    written, legend = binding.bind(elaborate(text)[0], read_sizes(text))
+    tree, _ = check_spec(written, values=binding.find_sizes(legend), origins=legend.origins)
+    return source.find_places(tree, name, legend, FAST, Style(cited=sources.read_note, sources=sources.list_sources))

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
+from einformer.errors import fail
 from einformer.language.binding import Given as Bound
-from einformer.language.calls import slot_letters
+from einformer.language.calls import axis_of, slot_letters
 from einformer.language.printer import show
-from einformer.testing import values
-from einformer.testing.code import Call, Code, code
+from einformer.language.tree import Name
+from einformer.testing import prime_sizes, values
+from einformer.testing.code import Call, Code, code, list_tied, prepare
 from einformer.testing.departure import Departure, find_departure
 from einformer.testing.explain import Explanation, Question, explain, measure_error
 from einformer.testing.exposed import collect
-from einformer.testing.finite_differences import Slope, find_wrong
-from einformer.testing.fitted import fit
-from einformer.testing.mapping import Given
-from einformer.testing.subject import Equations, isolate
+from einformer.testing.mapping import Given, Piece, Shape, list_letters, list_parameters, read_entries
+from einformer.testing.subject import Equations, Subject, isolate
 from einformer.testing.verdict import Disagreement, disagree, its_own_errors
 
 Array = NDArray[np.float64]
 IN_FLOAT64, IN_FLOAT32 = 1e-9, 1e-6
+STEP = 1e-5
+TOLERANCE = 1e-5  # of the largest slope: the precision of a difference quotient; a detached tensor misses its whole slope
 
 
 def assert_implements(
@@ -91,6 +96,104 @@ def _find_answer(tested: Code, inputs: Mapping[str, NDArray[np.generic]], weight
             fix="no dropout, noise or state where a module is in `eval` mode",
         )
     return answer
+
+
+# -------------------------------------------------------------------------------------------------------------- sizes
+
+
+def fit(f: Callable[..., Any], about: Subject, weights: Mapping[str, Given]) -> tuple[Callable[..., Any], Subject]:
+    """Returns the code under test, and the equations at its sizes. Raises EinformerError E905 if a module does not tell a
+    size.
+    """
+    draft = about.bind(prime_sizes.draw(about.legend, about.letters(), about.turns()))
+    if isinstance(f, nn.Module):
+        sizes_of_module = _read_sizes(f, about, draft, weights)
+        _check_complete(about, sizes_of_module)
+        legend = replace(about.legend, values={**about.legend.values, **sizes_of_module})
+        free = [letter for letter in about.letters() if letter not in sizes_of_module]
+        return prepare(f), about.bind({**sizes_of_module, **prime_sizes.draw(legend, free)})
+    if names := _find_size_parameters(f, draft):
+        return prepare(f(**{name: int(draft.legend.number(Name(name))) for name in names})), draft
+    return f, draft
+
+
+# A function of sizes alone builds a module.
+def _find_size_parameters(f: Callable[..., Any], draft: Subject) -> list[str]:
+    names = list_parameters(f)
+    inputs = {formal.name for formal in draft.head.formals}
+    return (
+        names if names and set(names) <= draft.legend.letters - inputs and not set(names) <= list_letters(draft).keys() else []
+    )
+
+
+# The length of a slot with a single letter.
+def _read_sizes(f: nn.Module, about: Subject, draft: Subject, weights: Mapping[str, Given]) -> dict[str, int]:
+    parameters = dict(f.named_parameters())
+    shapes = {name: tuple(parameters[first].shape) for name, first in list_tied(f).items()}
+    entries = [entry for entry in read_entries(draft, weights, list(shapes)) if len(entry.pieces) == 1]
+    lengths = [size for entry in entries for size in _read_lengths(draft, entry.pieces[0], shapes[entry.parameter]).items()]
+    return {name: size for name, size in lengths if name in about.letters()}
+
+
+# The letter must have its own axis, since a layer may be called with another.
+def _read_lengths(draft: Subject, piece: Piece, shape: Shape) -> dict[str, int]:
+    own = dict(zip(piece.letters, draft.weights()[piece.path].shape[len(piece.at) :], strict=True))
+    pairs = [(slot[0], size) for slot, size in zip(piece.slots, shape, strict=False) if len(slot) == 1]
+    named = [
+        (draft.legend.axes[axis_of(letter)].size, size) for letter, size in pairs if own[letter] == draft.legend.length(letter)
+    ]
+    return {name.name: size for name, size in named if isinstance(name, Name)}
+
+
+# A module fixes the sizes of its weights and the number of its loops, so they cannot be drawn.
+def _check_complete(about: Subject, known: Mapping[str, int]) -> None:
+    letters = {axis_of(i.letter) for layer in about.written.layers for w in layer.weights for i in w.indices}
+    terms = [monomial for letter in letters for monomial in about.legend.polynomial(about.legend.axes[letter].size)]
+    needed = {name for monomial in terms for name, _ in monomial} | about.turns()
+    if missing := sorted((needed & set(about.letters())) - known.keys()):
+        fix = "`bind={" + ", ".join(f'"{name}": …' for name in missing) + "}`"
+        raise fail("E905", f"the module does not tell its {', '.join(f'`{name}`' for name in missing)}", fix=fix)
+
+
+# ---------------------------------------------------------------------------------------------------------- gradients
+
+# The reference has no derivatives, so the two sides share nothing. Along a random direction the difference of two values of
+# the reference is one number, which the gradients of the code must give too.
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """The change of the output along the direction of one tensor: by the code, and by the reference."""
+
+    name: str
+    here: float
+    expected: float
+
+
+# The sum of all gradients is compared first, which cannot be right by chance.
+def find_wrong(code: Code, question: Question, seed: int) -> Iterator[Slope]:
+    random = np.random.default_rng(seed + 2)
+    by = random.standard_normal(question.answer.shape)
+    gradients = code.gradients(question.inputs, question.weights, question.moving, by)
+    directions = {name: random.standard_normal(gradient.shape) for name, gradient in gradients.items()}
+    here = {name: float((gradients[name] * directions[name]).sum()) for name in gradients}
+    allowed = TOLERANCE * math.hypot(*here.values(), expected := _measure_slope(question, directions, by))
+    if abs(sum(here.values()) - expected) > allowed:
+        slopes = (Slope(name, here[name], _measure_slope(question, {name: directions[name]}, by)) for name in gradients)
+        yield from (slope for slope in slopes if not abs(slope.here - slope.expected) <= allowed)
+
+
+def _measure_slope(question: Question, directions: Mapping[str, Array], by: Array) -> float:
+    ahead, behind = (_sum_output(question, directions, step, by) for step in (STEP, -STEP))
+    return (ahead - behind) / (2 * STEP)
+
+
+def _sum_output(question: Question, directions: Mapping[str, Array], step: float, by: Array) -> float:
+    def move(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return {name: x + step * directions[name] if name in directions else x for name, x in arrays.items()}
+
+    value = question.subject.value(move(question.inputs), move(question.weights))
+    return float((np.where(np.isfinite(value), value, 0) * by).sum())
 
 
 # ----------------------------------------------------------------------------------------------------------- verdicts

@@ -216,7 +216,7 @@ class Decodes:
         return logarithms.gather(-1, continuation_bs[..., None].long())[..., 0].sum(-1)
 
     def perplexity(self, x_bs: Tensor, source: Sequence[Tensor] = ()) -> Tensor:
-        """Returns the perplexity of each row after its first token, a tensor over b. Raises EinformerError as `log_prob` does."""
+        """Returns the perplexity of each row after its first token, over b. Raises EinformerError as `log_prob` does."""
         return (-self.log_prob(x_bs[:, :1], x_bs[:, 1:], source=source) / (x_bs.shape[1] - 1)).exp()
 
     # -------------------------------------------------------------------------------------------------------- ranks
