@@ -21,7 +21,7 @@ from einformer.language.calls import axis_of
 from einformer.language.printer import Printer
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Equation, Expression, Group, Index, Layer, Number, Spec, Sum
-from einformer.language.walk import equations, find_all, subexpressions
+from einformer.language.walk import equations, letters_in, subexpressions
 from einformer.program import operations as op
 from einformer.program.listing import spell_labels
 from einformer.program.lowering import lower
@@ -746,7 +746,7 @@ def _find_masks(e: Expression) -> Iterator[MaskOfPositions]:
     for part in subexpressions(e):
         match part:
             case Apply(name="where", arguments=(shown, then, otherwise)) if _hides(then) != _hides(otherwise):
-                letters = sorted({index.letter for index in find_all(Index, shown)})
+                letters = sorted(letters_in(shown))
                 for query, key in itertools.combinations(letters, 2):
                     if axis_of(query) == axis_of(key):
                         places = tuple(letter for letter in letters if letter not in (query, key))

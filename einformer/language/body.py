@@ -22,7 +22,17 @@ from einformer.language.sizes import Legend, index_of
 from einformer.language.slots import Access, IndexNumbers, Whole, is_affine, reads
 from einformer.language.suggestions import check_names, find_closest, is_defined, report_undeclared
 from einformer.language.tree import Apply, Axis, Equation, Expression, Group, Index, Layer, Loop, Name, Number, Sum, Tensor
-from einformer.language.walk import children, equations, expressions, find_all, loops, open_groups, slots_of, subexpressions
+from einformer.language.walk import (
+    children,
+    equations,
+    expressions,
+    find_all,
+    letters_in,
+    loops,
+    open_groups,
+    slots_of,
+    subexpressions,
+)
 
 MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
 # What a note begins with, if that is a factor: a name, and its subscript.
@@ -60,7 +70,7 @@ def find_dropped(statement: Equation | tree.Scalar, names: Container[str], legen
 def check_formula(name: str, e: Expression, legend: Legend, indices: tuple[Index, ...] = ()) -> Iterator[Finding]:
     if isinstance(e, Number) or (isinstance(e, Name) and e.name in legend.letters):
         return
-    used = {x.letter for x in find_all(Index, e)}
+    used = letters_in(e)
     slots = tuple(index for index in indices if index.letter in used)
     left = Tensor(name, slots, span=e.span) if slots else Name(name, span=e.span)
     body = _Body(Layer("", (), (), left, (), ()), {}, legend)

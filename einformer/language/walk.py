@@ -73,6 +73,10 @@ def find_all(kind: type[Kind], *roots: Expression) -> Iterator[Kind]:
     return (x for root in roots for x in subexpressions(root) if isinstance(x, kind))
 
 
+def letters_in(*roots: Expression) -> set[str]:
+    return {index.letter for index in find_all(Index, *roots)}
+
+
 def slots_of(left: Tensor | Name) -> tuple[Expression, ...]:
     return left.slots if isinstance(left, Tensor) else ()
 

@@ -17,7 +17,7 @@ from einformer.errors import EinformerError
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Index, Number, Spec
-from einformer.language.walk import find_all
+from einformer.language.walk import find_all, letters_in
 from einformer.program import operations as op
 from einformer.program.inequalities import NEVER, Cases, Facts, Linear
 from einformer.program.keeping import farthest, find_least
@@ -205,7 +205,7 @@ class _Search:
 
     # Yields the number in every turn; nothing where sizes are open.
     def list_values(self, e: Expression) -> list[float]:
-        letters = sorted({x.letter for x in find_all(Index, e)})
+        letters = sorted(letters_in(e))
         try:
             turns = itertools.product(*(range(int(self.legend.number(self.counts[letter]))) for letter in letters))
             return [float(self.legend.number(e, dict(zip(letters, turn, strict=True)))) for turn in turns]

@@ -13,7 +13,7 @@ from einformer.language.calls import axis_of
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.tree import Apply, Expression, Index, Name, Tensor
-from einformer.language.walk import children, find_all
+from einformer.language.walk import children, letters_in
 from einformer.notes import equality
 from einformer.notes.programs import LanguageText, read_program
 from einformer.notes.reading import DocumentEquation
@@ -110,7 +110,7 @@ def _find_wanted(left: Expression, right: Expression) -> list[str]:
 # Each letter as often as a factor has it, without the indices of operators.
 def _find_free(e: Expression, bound: frozenset[str]) -> Iterator[str]:
     if isinstance(e, Tensor):
-        letters = {x.letter for x in find_all(Index, e)}
+        letters = letters_in(e)
         yield from (letter for letter in sorted(letters - bound, key=axis_of))
         return
     if isinstance(e, Index):

@@ -23,7 +23,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import children, equations, find_all, rebuild, subexpressions
+from einformer.language.walk import children, equations, find_all, letters_in, rebuild, subexpressions
 from einformer.testing.forms import count_from, exchange, reverse_groups
 from einformer.testing.rewrites import Around
 
@@ -250,7 +250,7 @@ def equate_members(e: Expression, around: Around) -> Variants:
     if isinstance(e, Product):
         pairs = {axis.letter for axis in around.spec.axes if axis.size == Number(2)}
         for factor in e.factors:
-            letters = {x.letter for x in find_all(Index, factor)}
+            letters = letters_in(factor)
             if isinstance(factor, Sum) and len(letters) == 1 and letters <= pairs:
                 (letter,) = letters
                 for member in (ZERO, ONE):

@@ -14,8 +14,8 @@ from einformer.errors import fail
 from einformer.language.printer import show
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Index, Layer, Tensor
-from einformer.language.walk import equations, find_all
+from einformer.language.tree import Layer, Tensor
+from einformer.language.walk import equations, letters_in
 from einformer.objects import Specification
 from einformer.testing import prime_sizes, values
 from einformer.testing.subject import Subject, isolate
@@ -71,7 +71,7 @@ def trial(spec: Specification, given: Mapping[str, int], seed: int) -> Trial:
 def _refuse_large(about: Subject) -> None:
     for layer in specialise(about.tree, about.layer).layers:
         for equation in equations(layer.body):
-            indices = {x.letter for x in find_all(Index, equation.left, equation.right)}
+            indices = letters_in(equation.left, equation.right)
             if (count := math.prod(map(about.legend.length, indices))) > MOST_NUMBERS:
                 facts = [about.legend.describe(letter) for letter in sorted(indices)]
                 message = f"this equation has {count:.0e} combinations of its indices"

@@ -113,7 +113,7 @@ class _SavedTensors:
         self.inputs = tuple(value.key for value in self.values.values())
         self.needs = flow.needs(output)
         self.meanings = store.meanings.setdefault(flow.function.name, Values(flow.flows.legend))
-        self.norms, self.in_norms = store.work.norms(flow.function)
+        self.norms, self.in_norms = store.work.norms[flow.function.name]
 
     def run(self) -> SavedValue:
         self.steps(self.flow.body)

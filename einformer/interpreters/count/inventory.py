@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, cast
 
 from einformer.interpreters.count.gradients import Calls, Gradients, ReachedFactor
@@ -25,7 +25,7 @@ from einformer.program.kernels import PAIR, Chunked, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
 from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, flat, made_of
-from einformer.program.operations import Function, Value
+from einformer.program.operations import Value
 from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import list_differentiated, walk, walk_values
 from einformer.program.sharding import Sharding
@@ -154,9 +154,6 @@ class Work:
     layers: Mapping[str, tree.Layer]
     names: Mapping[str, str]
     flows: Flows
-    norms_of: dict[str, Norms] = field(default_factory=dict)
-    attended_of: dict[str, Mapping[Value, tuple[Value, op.Axes]]] = field(default_factory=dict)
-    chunks_of: dict[str, Mapping[Value, tuple[Chunk, Chunked]]] = field(default_factory=dict)
 
     @property
     def time(self) -> str:
@@ -170,29 +167,26 @@ class Work:
         for step in flat(self.flows.steps(name)):
             yield from (rows for value in step.values if (rows := find_rows(value, self.flows.trained[name])))
 
-    def norms(self, function: Function) -> Norms:
-        if function.name not in self.norms_of:
-            own = find_norms(function, self.flows.legend)
-            self.norms_of[function.name] = own, {inner for value, norm in own.items() for inner in _take_in(value, norm)}
-        return self.norms_of[function.name]
+    @functools.cached_property
+    def norms(self) -> Mapping[str, Norms]:
+        norms = {name: find_norms(function, self.flows.legend) for name, function in self.flows.functions.items()}
+        inside = {name: {inner for pair in own.items() for inner in _take_in(*pair)} for name, own in norms.items()}
+        return {name: (own, inside[name]) for name, own in norms.items()}
 
-    def find_attended_sums(self, function: Function, chooses: bool) -> Mapping[Value, tuple[Value, op.Axes]]:
-        if function.name not in self.attended_of:
-            sinks = any(isinstance(v.operation, op.Reduce) and v.operation.operator == "lse" for v in walk_values(function))
-            trained = self.flows.trained[function.name]
-            sums = find_attended(function, self.flows.legend, trained, self.time) if chooses or sinks else {}
-            self.attended_of[function.name] = sums
-        return self.attended_of[function.name]
+    @functools.cached_property
+    def attended(self) -> Mapping[str, Mapping[Value, tuple[Value, op.Axes]]]:
+        legend, trained, functions = self.flows.legend, self.flows.trained, self.flows.functions.items()
+        return {name: find_attended(function, legend, trained[name], self.time) for name, function in functions}
 
-    def list_attended(self) -> frozenset[Value]:
-        legend, trained, functions = self.flows.legend, self.flows.trained, self.flows.functions.values()
-        attended = (find_attended(function, legend, trained[function.name], self.time) for function in functions)
-        return frozenset(value for sums in attended for value in sums)
+    @functools.cached_property
+    def sinks(self) -> set[str]:
+        values = ((name, value.operation) for name, function in self.flows.functions.items() for value in walk_values(function))
+        return {name for name, operation in values if isinstance(operation, op.Reduce) and operation.operator == "lse"}
 
-    def chunks(self, function: Function) -> Mapping[Value, tuple[Chunk, Chunked]]:
-        if function.name not in self.chunks_of:
-            self.chunks_of[function.name] = find_chunks(function, self.flows.legend, self.flows.trained[function.name])
-        return self.chunks_of[function.name]
+    @functools.cached_property
+    def chunks(self) -> Mapping[str, Mapping[Value, tuple[Chunk, Chunked]]]:
+        legend, trained, functions = self.flows.legend, self.flows.trained, self.flows.functions.items()
+        return {name: find_chunks(function, legend, trained[name]) for name, function in functions}
 
     def whole(self, name: str) -> Flow:
         layer = self.layers[name]
@@ -632,7 +626,8 @@ def derive(spec: Spec, name: str) -> Derived:
     letters, vocabulary = work.flows.functions[name].output.value.axes, work.vocabulary
     logits = letters if vocabulary in map(axis_of, letters) else ()
     held, gradients = tuple(_hold(work, name, visits)), functools.partial(work.find_gradients, any)
-    done, attended = functools.cache(lambda: _list_all_done(visits, work)), functools.cache(work.list_attended)
+    done = functools.cache(lambda: _list_all_done(visits, work))
+    attended = functools.cache(lambda: frozenset(value for sums in work.attended.values() for value in sums))
     return Derived(held, done, work.flows.facts, gradients, attended, work.time, vocabulary, logits)
 
 
@@ -646,8 +641,9 @@ def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> I
     if visit.step.line.equation is None:
         return
     operations, function = dict[tuple[frozenset[Case], bool | None], list[Operation]](), visit.flow.function
-    fused, chunks = work.norms(function)[1], work.chunks(function)
-    attended = work.find_attended_sums(function, any(need.cases for need in visit.needs.values()))
+    fused, chunks = work.norms[function.name][1], work.chunks[function.name]
+    chooses = any(need.cases for need in visit.needs.values())
+    attended = work.attended[function.name] if chooses or function.name in work.sinks else {}
     for value in visit.step.values:
         if need := visit.needs.get(value):
             kernel, sink = attended.get(value, (value, ()))

@@ -16,8 +16,8 @@ from einformer.interpreters.count.inventory import Derived, derive, find_own_let
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend, Value
-from einformer.language.tree import Expression, Index, Spec
-from einformer.language.walk import find_all
+from einformer.language.tree import Expression, Spec
+from einformer.language.walk import letters_in
 from einformer.program.inequalities import Facts, Inequality, Linear, connected, evaluate, plain
 from einformer.program.needs import Region
 from einformer.program.sharding import WHOLE, Sharding
@@ -93,7 +93,7 @@ class Numbers(Sizes[int]):
     def kinds(
         self, turns: tuple[TurnCount, ...], numbers: tuple[Expression, ...], each: bool = False
     ) -> Iterator[tuple[tuple[int, ...], Numbers]]:
-        letters = {x.letter for x in find_all(Index, *numbers)}
+        letters = letters_in(*numbers)
         deciding = [own for own in turns if each or letters & set(own.letters)]
         kinds: dict[tuple[object, ...], list[Numbers]] = {}
         for chosen in product(*map(self._list_kinds, deciding)):

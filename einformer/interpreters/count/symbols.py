@@ -21,7 +21,7 @@ from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, MIRRORED, PRIMITIVES
 from einformer.language.sizes import MAXIMUM_NUMBER, Legend
 from einformer.language.tree import Expression, Spec
-from einformer.language.walk import find_all
+from einformer.language.walk import find_all, letters_in
 from einformer.program.keeping import kept_in_letters
 from einformer.program.needs import Region
 from einformer.program.sharding import Sharding
@@ -188,7 +188,7 @@ class Symbols(Sizes[sympy.Expr]):
         counts = {letter: self.loops[letter] if letter in self.loops else self.value(count) for letter, count in site.loops}
         split: set[str] = set()
         for case in site.cases:
-            on = {x.letter for x in find_all(tree.Index, case.condition)}
+            on = letters_in(case.condition)
             if len(on) != 1 or on & split:
                 raise _refuse(case.condition)
             (letter,) = on

@@ -46,7 +46,7 @@ from einformer.language.tree import (
     Tensor,
     Weight,
 )
-from einformer.language.walk import children, equations, find_all, subexpressions
+from einformer.language.walk import children, equations, find_all, letters_in, subexpressions
 from einformer.language.weights import key, list_stored, turns_of
 from einformer.program.collectives import split_pairs
 from einformer.program.operations import Call, Line, Turns
@@ -134,9 +134,9 @@ class Blocks:
             return reached
         still = {loop.index.letter: turn for (loop, *_), turn in zip(loops, turns, strict=True)}
         first, *more = self.find_choices(name)
-        if more or any(_find_letters(condition) - still.keys() for condition, _ in first):
+        if more or any(letters_in(condition) - still.keys() for condition, _ in first):
             return [f"({', '.join(turns)},) in {sorted(self.exist[name])}"]
-        choices = (self.write_choice(*pair, still) for pair in first if _find_letters(pair[0]))
+        choices = (self.write_choice(*pair, still) for pair in first if letters_in(pair[0]))
         return [*reached, *choices]
 
     def write_reached(self, loops: Sequence[list[Loop]], turns: Dims) -> Iterator[str]:
@@ -151,7 +151,7 @@ class Blocks:
 
     def is_number(self, condition: Expression) -> bool:
         try:
-            self.context.legend.number(condition, dict.fromkeys(_find_letters(condition), 0))
+            self.context.legend.number(condition, dict.fromkeys(letters_in(condition), 0))
         except EinformerError:
             return False
         return True
@@ -209,10 +209,6 @@ def _find_conditions(e: Expression, name: str, choices: Choices = ()) -> Iterato
     for place, child in enumerate(children(e)):
         chosen = [(e.arguments[0], place == 1)] if isinstance(e, Apply) and e.name == "where" and place > 0 else []
         yield from _find_conditions(child, name, [*choices, *chosen])
-
-
-def _find_letters(e: Expression) -> set[str]:
-    return {x.letter for x in find_all(Index, e)}
 
 
 if TYPE_CHECKING:
