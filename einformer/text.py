@@ -106,11 +106,9 @@ class Writer:
     random: bool = False  # the weights are
     encodes: bool = False  # a text, to which another one is the answer
 
+    # Yields the continuation of a text, or the answer to it, piece by piece. `step` is called for each token. Raises
+    # EinformerError E703, E706 to E708.
     def write(self, text: str, options: Options, step: Callable[[], object] = lambda: None) -> Iterator[str]:
-        """Yields the continuation of a text, or the answer to it, piece by piece. `step` is called for each token.
-
-        Raises EinformerError E703, E706 to E708.
-        """
         if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
             raise fail("E801", "the text holds bytes that are not letters", fix="a text in UTF-8")
         read = self.tokens.read(text)
@@ -125,12 +123,9 @@ class Writer:
             yield spelled(token)
 
 
+# Loads the weights and the tokenizer of a folder of transformers. For another target the weights are random, and bytes are
+# tokens. Raises EinformerError E708 if the model is not causal, E614, E801, E802 for a folder, and as `load_huggingface`.
 def make_writer(model: Model, target: pathlib.Path, seed: int = 0) -> Writer:
-    """Loads the weights and the tokenizer of a folder of transformers. For another target the weights are random, and
-    bytes are tokens.
-
-    Raises EinformerError E708 if the model is not causal, E614, E801, E802 for a folder, and as `load_huggingface`.
-    """
     from einformer.interpreters.torch.generate import build_seeded, refuse_layer
 
     if model.spec.layer.time is None:

@@ -15,14 +15,12 @@ from einformer.language.tree import Axis, Index, Layer, Name, Spec, Tensor, Weig
 from einformer.objects import Model, Specification
 
 
+# Returns contracts by the paths of modules and weights, and the sizes that are bound. A layer is at the path in `names`, or
+# wherever a class has its name. A layer with an index in its head, `RMSNorm_d`, has other axes at each call, so it has no
+# contract. A weight is watched if the module has one of its name.
 def derive(
     model: nn.Module, given: Specification | Model, names: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, BoundSize]]:
-    """Returns contracts by the paths of modules and weights, and the sizes that are bound.
-
-    A layer is at the path in `names`, or wherever a class has its name. A layer with an index in its head, `RMSNorm_d`, has
-    other axes at each call, so it has no contract. A weight is watched if the module has one of its name.
-    """
     spec = given.spec if isinstance(given, Model) else given
     bound_sizes = _bind_sizes(given) if isinstance(given, Model) else {}
     tensors = model.state_dict()

@@ -58,12 +58,10 @@ class _Binding:
         del _FRAMES[self.call]
 
 
+# Checks a tensor against the letters of its name. Other values have no axes. A new value may change a size that only this name
+# has, or in a loop a size that only names of the loop have: after `x_bs = cat(x_bs, y_b1)` there are more positions than
+# before. Raises EinformerError.
 def see(name: str, value: object, loop: tuple[str, ...]) -> None:
-    """Checks a tensor against the letters of its name. Other values have no axes.
-
-    A new value may change a size that only this name has, or in a loop a size that only names of the loop have: after `x_bs
-    = cat(x_bs, y_b1)` there are more positions than before. Raises EinformerError.
-    """
     if torch.compiler.is_compiling() or not isinstance(value, torch.Tensor):
         return
     frame = _FRAMES.get(id(sys._getframe(1)))

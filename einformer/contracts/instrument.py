@@ -186,11 +186,9 @@ class _Loader(SourceFileLoader):
         return importlib.util.decode_source(self.get_data(path))
 
 
+# Imports these packages with their contracts on from here on. Raises E724 if one of them is imported already. Contracts come
+# from the names of parameters and local variables (`q_bsea = …`), and from annotations.
 def install(packages: Sequence[str]) -> Finder:
-    """Imports these packages with their contracts on from here on. Raises E724 if one of them is imported already.
-
-    Contracts come from the names of parameters and local variables (`q_bsea = …`), and from annotations.
-    """
     for package in packages:
         if package in sys.modules:
             raise fail("E724", f"`{package}` is imported already", fix="its contracts before its import")

@@ -31,11 +31,9 @@ def find_owner(function: Callable[..., Any]) -> str:
     return first.name if first is not None and first.name in _OWNERS else ""
 
 
+# Returns each item with the name of its parameter: by key, by name, or else in order. Raises EinformerError (E724) if an item
+# has no parameter, or if order and names disagree.
 def match_items(contract: Contract, given: tuple[Parameter, ...]) -> tuple[tuple[str, Item], ...]:
-    """Returns each item with the name of its parameter: by key, by name, or else in order.
-
-    Raises EinformerError (E724) if an item has no parameter, or if order and names disagree.
-    """
     names_of_parameters = [p.name for p in given if p.kind in _PLAIN]
     ordered = [name for number, name in enumerate(names_of_parameters) if number or name not in _OWNERS]
     named = {
@@ -82,11 +80,9 @@ def _refuse(item: Item, name: str, known: list[str]) -> EinformerError:
     return fail("E724", f"no parameter is left for `{name}`", item.value.span, facts, fix=f"`{close}`?" if close else "")
 
 
+# Returns the contract that the names of parameters and annotations spell. Raises E724 if they spell none. Longer names of axes
+# in annotations have the letters of `axes`, or free ones, and then their sizes have these names.
 def spell_contract(function: Callable[..., Any], axes: Mapping[str, str] = NO_AXES) -> str:
-    """Returns the contract that the names of parameters and annotations spell. Raises E724 if they spell none.
-
-    Longer names of axes in annotations have the letters of `axes`, or free ones, and then their sizes have these names.
-    """
     hints = _evaluate_hints(function)
     plain = [p for p in find_parameters(function) if p.kind in _PLAIN]
     suffixed = select_suffixed(p.name for p in plain)

@@ -49,12 +49,10 @@ def find_axis_letters(tree: ast.Module, text: str) -> frozenset[str]:
     )
 
 
+# Returns the names of one place that state their axes as a contract does, with their letters, all different. A name of one
+# letter may have several letters of axes. A longer name, or a suffix of one letter, counts only if its letters are `known`:
+# from other names of the place, or from `letters`.
 def select_suffixed(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
-    """Returns the names of one place that state their axes as a contract does, with their letters, all different.
-
-    A name of one letter may have several letters of axes. A longer name, or a suffix of one letter, counts only if its
-    letters are `known`: from other names of the place, or from `letters`.
-    """
     matches = {name: match for name in names if (match := _ITEM.fullmatch(name)) and _distinct(match["suffix"])}
     plain = {match["suffix"] for match in matches.values() if len(match["name"]) == 1 < len(match["suffix"])}
     shown = {letter for suffix in plain if _are_axes(suffix, _split_letters(suffix.lower()), _AXES) for letter in suffix} | set(

@@ -117,11 +117,9 @@ class Checker:
                 self.later.append(_Axis(array, axis, value, number, place))
         self.settle()
 
+    # Compares the formulas whose sizes are known. A product with one unknown factor binds it. At the `last`, raises E725 if a
+    # size is still unknown.
     def settle(self, last: bool = False) -> None:
-        """Compares the formulas whose sizes are known. A product with one unknown factor binds it.
-
-        At the `last`, raises E725 if a size is still unknown.
-        """
         waiting: list[_Axis] = []
         while len(self.later) != len(waiting):
             waiting, self.later = self.later, []

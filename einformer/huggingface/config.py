@@ -121,11 +121,9 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
     )
 
 
+# Returns the text of a config written out, its checked tree, and its legend. What is given replaces values of the config. The
+# text is checked once, with its sizes. Raises EinformerError E602 to E606, E308.
 def bind_text(imported: Imported, given: Mapping[str, binding.Given]) -> tuple[Spec, Spec, Legend]:
-    """Returns the text of a config written out, its checked tree, and its legend. What is given replaces values of the config.
-
-    The text is checked once, with its sizes. Raises EinformerError E602 to E606, E308.
-    """
     written = texts.write_out(imported.architecture)
     absent = (path if "." in path else f"{written.layers[-1].name}.{path}" for path in imported.absent)
     written, findings = parse_scalars(Source("<scalars>", imported.scalars), binding.leave_out(written, absent))

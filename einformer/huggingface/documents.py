@@ -63,11 +63,9 @@ def parse(source: Source) -> JsonObject:
     return JsonObject(values, source, _find_keys(source))
 
 
+# Returns the document with the keys inside some objects as its own keys: `rope.factor` in `rope_scaling`. Raises EinformerError
+# E615 if two keys of one name differ.
 def open_objects(document: JsonObject) -> JsonObject:
-    """Returns the document with the keys inside some objects as its own keys: `rope.factor` in `rope_scaling`.
-
-    Raises EinformerError E615 if two keys of one name differ.
-    """
     items = document.values.items()
     inner = (item for key, value in items if key in OPENED for item in _walk(key, OPENED[key], value, 2))
     kinds = [*_find_kinds(document), *_find_heads(document)]

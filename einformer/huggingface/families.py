@@ -146,11 +146,9 @@ def _read_whole(path: Any) -> dict[str, Any]:
     return lay_over(whole, table)
 
 
+# Lays one table over another: tables are merged, lists are concatenated, anything else is replaced. A key of a config has one
+# answer, a weight and a tensor have one row each: those of the upper table.
 def lay_over(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lays one table over another: tables are merged, lists are concatenated, anything else is replaced.
-
-    A key of a config has one answer, a weight and a tensor have one row each: those of the upper table.
-    """
     parts = {key: _PARTS.get(key, _join)(under[key], value) for key, value in over.items() if key in under}
     return {**under, **over, **parts}
 

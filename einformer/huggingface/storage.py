@@ -65,11 +65,9 @@ class FileTensor:
     times: int
 
 
+# Returns the bytes of the tensors of a file of this kind, for weights by path. Raises EinformerError E605 if there is no such
+# kind, or its source does not say how a tensor of the family stands.
 def count_file(model_type: str, weights: Mapping[str, Placed], kind: str) -> int:
-    """Returns the bytes of the tensors of a file of this kind, for weights by path.
-
-    Raises EinformerError E605 if there is no such kind, or its source does not say how a tensor of the family stands.
-    """
     storage, tensors = find_row(read_storage(), "kind of file", kind), list(list_tensors(family(model_type), weights))
     for tensor in tensors:
         if tensor.role not in storage.formats:

@@ -160,14 +160,12 @@ def write(tensors: State, path: str | pathlib.Path) -> None:
         save_file({name: tensors[name] for name in first.values()}, path, metadata={"format": "pt"})
 
 
+# Writes tensors into files of limited size: one file, or several and their index. The tensors of one file are made together. Of
+# several processes that make them, one writes. A call that is stopped leaves the old weights, the new ones, or none that load.
+# Raises EinformerError E801, also if the folder holds other weights.
 def write_folder(
     sizes: Mapping[str, int], tensor: Callable[[str], Tensor | None], folder: pathlib.Path, most: int, alone: Alone[Any] = call
 ) -> None:
-    """Writes tensors into files of limited size: one file, or several and their index.
-
-    The tensors of one file are made together. Of several processes that make them, one writes. A call that is stopped leaves
-    the old weights, the new ones, or none that load. Raises EinformerError E801, also if the folder holds other weights.
-    """
     shards = list(_group_names(sizes, most))
     files = [f"model-{k:05}-of-{len(shards):05}.safetensors" for k in range(1, len(shards) + 1)] if shards[1:] else [FILE]
     alone(lambda: _check_empty(folder, {*files, *([INDEX] if shards[1:] else [])}))

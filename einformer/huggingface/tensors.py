@@ -111,6 +111,8 @@ def load(
     return checkpoint.ignored
 
 
+# Checks the weights of a source, or of a part of it, which are not read yet. Raises EinformerError with every tensor that is
+# missing, unknown, of another shape or not of floating-point numbers: E616 to E619, E701, E704, and E610, E801, E802 for files.
 def read(
     model_type: str,
     weights: Mapping[str, Placed],
@@ -118,11 +120,6 @@ def read(
     part: bool = False,
     regions: Regions = WHOLE,
 ) -> Checkpoint:
-    """Checks the weights of a source, or of a part of it, which are not read yet.
-
-    Raises EinformerError with every tensor that is missing, unknown, of another shape or not of floating-point numbers:
-    E616 to E619, E701, E704, and E610, E801, E802 for files.
-    """
     table = family(model_type)
     named = {_read_name(table, name): tensor for name, tensor in find_tensors(source).items()}
     stored, others = _find_part(table, named) if part else (named, {})
@@ -145,6 +142,8 @@ def save(model_type: str, weights: Mapping[str, Placed], state: State) -> dict[s
     return tensors | {name: tensors[other] for name, other in _find_tied(table, tensors).items()}
 
 
+# Writes weights by path, whose numbers have so many bytes, into files. Tied weights are written once. Of several processes that
+# have them one `writes`. Raises EinformerError E801.
 def save_files(
     model_type: str,
     weights: Mapping[str, Placed],
@@ -155,11 +154,6 @@ def save_files(
     alone: Alone[Any] = call,
     writes: bool = True,
 ) -> None:
-    """Writes weights by path, whose numbers have so many bytes, into files. Tied weights are written once.
-
-    Of several processes that have them one `writes`.
-    Raises EinformerError E801.
-    """
     table = family(model_type)
     rows = {_write_name(table, row.name): row for row in _make_rows(table, weights, lambda _: True)}
     sizes = {name: math.prod(row.shape) * element for name, row in rows.items()}

@@ -475,11 +475,9 @@ class Panel:
         return self.graph.height + _HEAD + _MARGIN
 
 
+# Returns an SVG of a model or layer and all that it calls: the whole first, then each layer once. It is as wide as its widest
+# panel, and else at most so many pixels.
 def draw(written: Spec, tree: Spec, name: str, legend: Legend, width: int = 1600) -> Drawing:
-    """Returns an SVG of a model or layer and all that it calls: the whole first, then each layer once.
-
-    It is as wide as its widest panel, and else at most so many pixels.
-    """
     program = lower(tree, name, legend)
     layers = {equation.span: layer for layer in written.layers for equation in equations(layer.body)}
     text = {equation.span: equation for layer in written.layers for equation in equations(layer.body)}
@@ -713,11 +711,9 @@ class MaskOfPositions:
             yield f"S = {length:,}{where}", grid
 
 
+# Returns an SVG of the masks that positions decide alone: a row is a position, its filled cells those that it sees. Each is
+# drawn at a length at which a window or a chunk shows, by 32 of its positions.
 def draw_masks(tree: Spec, legend: Legend, width: int = 1600) -> Drawing:
-    """Returns an SVG of the masks that positions decide alone: a row is a position, its filled cells those that it sees.
-
-    Each is drawn at a length at which a window or a chunk shows, by 32 of its positions.
-    """
     panels = list(_list_masks(tree, legend))
     root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "einformer", "role": "img", "aria-label": "masks"})
     SubElement(root, "style").text = _STYLE

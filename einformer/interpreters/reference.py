@@ -157,6 +157,9 @@ class Evaluation:
     trace: dict[str, Array] | None
 
 
+# Returns the output of the layer or model `name` of a checked spec. `inputs` come in the order of the formals, and `weights` by
+# path (`blocks.0.MLP.W`). Each has its axes in the order of its letters. `legend` holds the sizes. Dropout is off. `trace` is
+# filled with every tensor by path. Raises EinformerError.
 def evaluate(
     spec: tree.Spec,
     name: str,
@@ -165,12 +168,6 @@ def evaluate(
     legend: Legend,
     trace: dict[str, Array] | None = None,
 ) -> Array:
-    """Returns the output of the layer or model `name` of a checked spec.
-
-    `inputs` come in the order of the formals, and `weights` by path (`blocks.0.MLP.W`). Each has its axes in the order of
-    its letters. `legend` holds the sizes. Dropout is off. `trace` is filled with every tensor by path. Raises
-    EinformerError.
-    """
     layers = {layer.name: layer for layer in spec.layers}
     _check_known(weights, placed(spec, layers[name], legend))
     time = next((axis_of(layer.time.letter) for layer in spec.layers if layer.time), "")

@@ -23,12 +23,10 @@ from einformer.language.walk import equations, find_all, loops, map_expressions,
 Given = SupportsIndex | SupportsFloat | str | Sequence[float]  # numbers of NumPy too
 
 
+# Returns a spec with values for sizes and scalars, and its legend. It must be checked again. A scalar may become a number, a
+# list over its index, or a formula as text. `origin` gives the origin of the values in messages, one for all or one for each
+# name.
 def bind(spec: Spec, values: Mapping[str, Given], origin: str | Mapping[str, str] = "given") -> tuple[Spec, Legend]:
-    """Returns a spec with values for sizes and scalars, and its legend. It must be checked again.
-
-    A scalar may become a number, a list over its index, or a formula as text. `origin` gives the origin of the values in
-    messages, one for all or one for each name.
-    """
     sizes, scalars = _sort_values(spec, values)
     bound = (
         replace(s, value=_bind_scalar(s, scalars[s.name], spec), note="") if s.name in scalars else s for s in spec.scalars

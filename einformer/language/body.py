@@ -39,13 +39,11 @@ MAXIMUM_TURNS = 10_000  # of a loop; no more does `top` take
 _FACTOR = re.compile(r"[\s\d.(+*-]*([^\W\d_][^\W_]*'*)(?:_(\{[^}]*\}|[\w']+))?")
 
 
+# Returns the elaborated layer, its findings, and the names that it does not need. Of `layers`, the `weighted` have weights;
+# nothing more is said of calls of the `unsound`.
 def check_layer(
     layer: Layer, layers: Mapping[str, Layer], legend: Legend, weighted: frozenset[str], unsound: Container[str] = ()
 ) -> tuple[Layer, list[Finding], list[Finding]]:
-    """Returns the elaborated layer, its findings, and the names that it does not need.
-
-    Of `layers`, the `weighted` have weights; nothing more is said of calls of the `unsound`.
-    """
     body = _Body(layer, layers, legend, unsound)
     try:
         layer = body.check(weighted)
@@ -82,11 +80,9 @@ def check_formula(name: str, e: Expression, legend: Legend, indices: tuple[Index
             yield Finding("E604", f"`{x.name}`{' over an index' * bool(x.indices)} cannot stand in the legend", x.span, (), fix)
 
 
+# Returns the errors of a line alone, where these names are defined, inside loops over these letters. Nothing is said of the
+# numbers at which a slot leaves its axis.
 def check_line(equation: Equation, defined: dict[str, Definition], legend: Legend, loops: frozenset[str]) -> list[Finding]:
-    """Returns the errors of a line alone, where these names are defined, inside loops over these letters.
-
-    Nothing is said of the numbers at which a slot leaves its axis.
-    """
     left, formals = equation.left, tuple(Tensor(name, (), span=own.span) for name, own in defined.items())
     named = tuple(Index(letter) for letter in {axis_of(x.letter) for x in find_all(Index, equation.right)})
     body = _Body(Layer("", named, formals, left, (), ()), {}, legend)

@@ -26,12 +26,10 @@ class Binding:
         return frozenset(self.output).intersection(*[frozenset().union(*self.bound)])
 
 
+# The binding of a call whose arguments have the free indices `actuals`; `loops` are instance letters, not renamings. A formal
+# index takes the one that the call's subscript names, else the same letter, else the only index over its axis. Raises
+# EinformerError E401 to E406.
 def bind_call(layer: Layer, call: Apply, actuals: Sequence[Letters], loops: frozenset[str]) -> Binding:
-    """The binding of a call whose arguments have the free indices `actuals`; `loops` are instance letters, not renamings.
-
-    A formal index takes the one that the call's subscript names, else the same letter, else the only index over its axis.
-    Raises EinformerError E401 to E406.
-    """
     if len(call.arguments) != len(layer.formals):
         message = f"`{call.name}` takes {len(layer.formals)} arguments, here are {len(call.arguments)}"
         raise _fail("E401", message, call.span, layer)

@@ -28,17 +28,14 @@ Claims = Callable[[Spec, Legend], tuple[Finding, ...]]
 _OF_A_DECLARATION = ("E201", "E204", "E304", "E307", "E308")
 
 
+# Returns the elaborated spec and every finding in the order of the text. With `values`, groups and axes are compared at bound
+# sizes, and `origins` give the origin of each. A correct text is passed to each of the `claims`.
 def check(
     spec: Spec,
     values: Mapping[str, Value] | None = None,
     origins: Mapping[str, str] | None = None,
     claims: Claims = lambda spec, legend: (),
 ) -> tuple[Spec, tuple[Finding, ...]]:
-    """Returns the elaborated spec and every finding in the order of the text.
-
-    With `values`, groups and axes are compared at bound sizes, and `origins` give the origin of each. A correct text is
-    passed to each of the `claims`.
-    """
     try:
         check_references(spec)
     except EinformerError as error:
@@ -75,11 +72,9 @@ MAXIMUM_CALLS = 50  # of layers, or of names, of which each refers to the next
 MAXIMUM_NODES = 50_000
 
 
+# Follows calls of layers, and the sizes and scalars of which others are made: they come to an end, and soon (R7, R13). Raises
+# EinformerError E207, E507 for a definition that refers to itself, E002 for one that nests too deep or is too large.
 def check_references(spec: Spec) -> None:
-    """Follows calls of layers, and the sizes and scalars of which others are made: they come to an end, and soon (R7, R13).
-
-    Raises EinformerError E207, E507 for a definition that refers to itself, E002 for one that nests too deep or is too large.
-    """
     legend, layers = Legend.of(spec), {layer.name: layer for layer in reversed(spec.layers)}
     formulas = {name: _refer(_list_named(e, legend), [e], e.span) for name, e in legend.formulas.items()}
     _follow_all(formulas, ("E507", "is defined by itself", "a value that does not need itself"))

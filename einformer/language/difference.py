@@ -120,11 +120,9 @@ def _write_carets(marks: Marks) -> str:
     return "".join(" " * (start - end) + "^" * (stop - start) for (_, end), (start, stop) in pairs)
 
 
+# Compares two specifications as they are written, with the layers of the library that they call. Sizes differ if both are bound
+# to different numbers, or follow from others differently.
 def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = None) -> Difference:
-    """Compares two specifications as they are written, with the layers of the library that they call.
-
-    Sizes differ if both are bound to different numbers, or follow from others differently.
-    """
     sizes = _compare_sizes(*legends) if legends else ()
     texts = _Text(one, {axis.letter: axis.letter for axis in one.axes}), _Text(other, same_axes(one, other))
     values, scalars = _compare_scalars(*texts)

@@ -60,12 +60,9 @@ _Item = TypeVar("_Item")
 _Entry = TypeVar("_Entry", bound=Remarked)
 
 
+# The tree of a text, plain or LaTeX, and the findings of its syntax. The text may call the layers of the library, and name its
+# axes, scalars and layers as its own. Raises EinformerError for a text that is too large.
 def parse(source: Source, library: Spec = EMPTY) -> tuple[Spec, tuple[Finding, ...]]:
-    """The tree of a text, plain or LaTeX, and the findings of its syntax.
-
-    The text may call the layers of the library, and name its axes, scalars and layers as its own.
-    Raises EinformerError for a text that is too large.
-    """
     lines, findings = _read_lines(source)
     parser = _Parser(source, lines, findings, library)
     spec = parser.spec()
@@ -201,11 +198,9 @@ class Formulas:
 
     # -------------------------------------------------------------------------------------------------- expressions
 
+    # expression: ("not" expression | comparison) (("and" | "or") expression)*, where `not` holds tightest, `or` least By
+    # precedence climbing: a bracket costs one call of each rule below, whatever holds it together (R13).
     def expression(self, least: int = 0) -> Expression:
-        """expression: ("not" expression | comparison) (("and" | "or") expression)*, where `not` holds tightest, `or` least
-
-        By precedence climbing: a bracket costs one call of each rule below, whatever holds it together (R13).
-        """
         start = self.peek()
         if self.accept_word("not"):
             self.deepen()

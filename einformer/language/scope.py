@@ -120,11 +120,9 @@ class Scope:
                 fix = f"`{letter}` on the left, on the factor that it is summed with, or `sum_{letter}`"
                 self.report("E301", message, place, fix, letter)
 
+    # product: K ⊢ f₁ … fₙ iff K ∪ Σ ⊢ fⱼ for each j; it means sum_Σ (f₁ … fₙ) `bound` are the indices of an operator directly
+    # around it, which have their sum as those of Σ do.
     def elaborate_product(self, e: Product | Quotient, wanted: Wanted, bound: Wanted = frozenset()) -> Expression:
-        """product: K ⊢ f₁ … fₙ iff K ∪ Σ ⊢ fⱼ for each j; it means sum_Σ (f₁ … fₙ)
-
-        `bound` are the indices of an operator directly around it, which have their sum as those of Σ do.
-        """
         summed = self.find_summed(e, wanted | bound)
         inside = wanted | bound | frozenset(summed)
         self.check_reading(e, wanted - bound, inside)

@@ -208,12 +208,9 @@ class Legend:
             raise fail("E604", message, axis.span, origins, fix="a positive whole number")
         return int(value)
 
+    # Checks that the size of an axis can be a positive whole number. Raises EinformerError E602, E604 if it provably cannot. A
+    # polynomial in whole numbers is a multiple of the common divisor of its coefficients, plus its constant.
     def check_possible(self, axis: Axis) -> None:
-        """Checks that the size of an axis can be a positive whole number. Raises EinformerError E602, E604 if it provably
-        cannot.
-
-        A polynomial in whole numbers is a multiple of the common divisor of its coefficients, plus its constant.
-        """
         size = axis.size if axis.default is None else axis.default
         terms = Legend({}, self.scalars, self.values).polynomial(size)  # each size may be bound itself, whatever its default
         letters = {letter for monomial in terms for letter, power in monomial if power > 0}
@@ -282,11 +279,9 @@ def try_number(number: Callable[[T], Value], of: T) -> Value | None:
         return None
 
 
+# Every size is a positive whole number within its bound, or may become one when the open letters are bound. One that is `given`
+# has a bound that is known. Raises EinformerError E601 to E604.
 def check_sizes(legend: Legend, given: Container[str] = ()) -> None:
-    """Every size is a positive whole number within its bound, or may become one when the open letters are bound.
-
-    One that is `given` has a bound that is known. Raises EinformerError E601 to E604.
-    """
     for axis in legend.axes.values():
         size = try_number(legend.length, axis.letter)
         bound = None if axis.bound is None else try_number(legend.number, axis.bound)

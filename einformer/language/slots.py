@@ -56,11 +56,9 @@ def _has_index(e: Expression) -> bool:
     return any(isinstance(x, Index | Tensor) for x in subexpressions(e))
 
 
+# Yields the tensors in e, each with the conditions of the `where` around it: an unused branch is not read (R8). Inputs of a
+# layer are computed whole, in any branch.
 def reads(e: Expression, guards: Guards = (), selects: bool = False) -> Iterator[Access]:
-    """Yields the tensors in e, each with the conditions of the `where` around it: an unused branch is not read (R8).
-
-    Inputs of a layer are computed whole, in any branch.
-    """
     if isinstance(e, Tensor):
         yield Access(e, guards, selects)
         for slot in e.slots:
@@ -126,12 +124,10 @@ class IndexNumbers:
                 turns[loop.index.letter] = max(count, turns.get(loop.index.letter, 0))
         return replace(numbers, turns=turns)
 
+    # Index numbers at which a slot leaves an axis of `size` numbers, if any, and whether it is proved that it never does.
+    # `early`: a number below zero is a position before the start of time. What guards the slot beside conditions on numbers may
+    # hold anywhere. Without a guard an affine slot is at its extremes where its indices are.
     def strays(self, slot: Expression, size: int | None, guards: Guards, early: bool) -> tuple[dict[str, int] | None, bool]:
-        """Index numbers at which a slot leaves an axis of `size` numbers, if any, and whether it is proved that it never does.
-
-        `early`: a number below zero is a position before the start of time. What guards the slot beside conditions on numbers
-        may hold anywhere. Without a guard an affine slot is at its extremes where its indices are.
-        """
         guards_on_numbers = [(c, wanted) for c, wanted in guards if self.is_number(c)]
         try:
             slot = self.opened(slot)
@@ -313,11 +309,9 @@ class Whole:
                 yield from self.arguments(x, self.callee(x).selecting)
 
 
+# The inputs of whole numbers, those that come to stand in a slot; each with the letter of the axis of which it selects. There
+# is no letter where it is not read as it is, where a condition guards it, or where it selects of several axes.
 def find_selecting(layer: Layer, layers: Mapping[str, Layer], legend: Legend) -> dict[str, str]:
-    """The inputs of whole numbers, those that come to stand in a slot; each with the letter of the axis of which it selects.
-
-    There is no letter where it is not read as it is, where a condition guards it, or where it selects of several axes.
-    """
     selected: dict[str, set[str]] = {name: set() for name in Whole(layer, layers, legend).selecting}
     axes = {weight.name: weight.indices for weight in layer.weights} | {formal.name: formal.slots for formal in layer.formals}
     for read in (read for q in equations(layer.body) for read in reads(q.right) if not read.guards):

@@ -23,11 +23,9 @@ Carried = tuple[str, ...]
 _RETURNED = ""
 
 
+# The checked spec with the layer `name` last and, before it, one layer for each way in which another is called. With `apart`,
+# each call has a layer of its own.
 def specialise(spec: Spec, name: str, *, apart: bool = False) -> Spec:
-    """The checked spec with the layer `name` last and, before it, one layer for each way in which another is called.
-
-    With `apart`, each call has a layer of its own.
-    """
     work = _Specialised({layer.name: layer for layer in spec.layers}, Legend.of(spec), apart)
     layer = work.layers[name]
     own = {letter: letter for formal in layer.formals for letter in slot_letters(formal)}

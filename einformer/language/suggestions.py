@@ -45,6 +45,8 @@ def find_look_alikes(spec: Spec) -> Iterator[Finding]:
             return
 
 
+# Every name inside an expression is defined, every index declared. `defined` maps tensors to nothing or to why they cannot
+# stand here, `names` are all that a name which is not defined could have meant. The letters below such a name mean nothing yet.
 def check_names(
     inside: Iterable[Expression],
     legend: Legend,
@@ -52,11 +54,6 @@ def check_names(
     names: Callable[[], set[str]],
     layer: str,
 ) -> Iterator[Finding]:
-    """Every name inside an expression is defined, every index declared.
-
-    `defined` maps tensors to nothing or to why they cannot stand here, `names` are all that a name which is not defined could
-    have meant. The letters below such a name mean nothing yet.
-    """
     below = set[int]()
     for x in inside:
         match x:

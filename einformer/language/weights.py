@@ -52,11 +52,9 @@ def list_stored(layer: Layer) -> list[Weight]:
 Turns = dict[str, int]  # the numbers of the loops around
 
 
+# Every weight and buffer of a checked layer and of the layers it calls, by path, in the order of the text. Ties have no entry;
+# a branch of `where` that a layer does not take has no weights (R8).
 def weights(spec: Spec, layer: Layer, legend: Legend) -> dict[str, Placed]:
-    """Every weight and buffer of a checked layer and of the layers it calls, by path, in the order of the text.
-
-    Ties have no entry; a branch of `where` that a layer does not take has no weights (R8).
-    """
     return dict(_place_weights(layer, {layer_.name: layer_ for layer_ in spec.layers}, legend, "", {}))
 
 

@@ -29,12 +29,9 @@ def declare_axes(document: Document, blocks: Sequence[Passage], lines: Sequence[
         yield Passage(size.span.source, text, (size.span.start,) * len(text))
 
 
+# Returns the block that the equations of a note need: sizes as the text states them, else capitals of the letters. Undefined
+# tensors are inputs if their name is lower-case, and weights if it is capital or Greek; scalars of the library are named.
 def propose(document: Document, lines: Sequence[DocumentEquation], fences: tuple[str, str]) -> str:
-    """Returns the block that the equations of a note need: sizes as the text states them, else capitals of the letters.
-
-    Undefined tensors are inputs if their name is lower-case, and weights if it is capital or Greek; scalars of the library are
-    named.
-    """
     defined = {line.left.tree.name: line.left.tree for line in lines if isinstance(line.left.tree, Tensor)}
     free = {tensor.name: tensor for tensor in _list_tensors(lines) if tensor.name not in defined}
     if not defined or not free:

@@ -51,11 +51,9 @@ class _Disagreement(Exception):
         super().__init__(message)
 
 
+# Returns the findings of a file, and how many assigned names have a suffix. `letters` hold what each counts. Raises
+# SyntaxError.
 def check_names(source: Source, letters: Mapping[str, str]) -> tuple[tuple[Finding, ...], int]:
-    """Returns the findings of a file, and how many assigned names have a suffix. `letters` hold what each counts.
-
-    Raises SyntaxError.
-    """
     tree = ast.parse(source.text, source.name)
     legend = {**letters, **read_letters(tree, source.text)}
     reader = _StatementReader(source, legend)

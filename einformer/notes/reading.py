@@ -73,11 +73,9 @@ class DocumentEquation:
 Told = dict[str, tuple[Formula, tuple[DocumentEquation, ...]]]
 
 
+# Yields the equations of a formula in the order of the text, then its other tensors. `memo` holds the formulas that were read:
+# notes write `$z_{bsd}$` on every page, and the same words are read once.
 def read_equations(formula: Formula, macros: Mapping[str, Macro], memo: Told) -> Iterable[DocumentEquation]:
-    """Yields the equations of a formula in the order of the text, then its other tensors.
-
-    `memo` holds the formulas that were read: notes write `$z_{bsd}$` on every page, and the same words are read once.
-    """
     text = formula.latex.text
     if text not in memo:
         memo[text] = formula, tuple(_parse_equations(formula, macros))

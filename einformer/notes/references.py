@@ -225,11 +225,9 @@ def summary(rows: Iterable[ReferenceRow]) -> str:
 # --------------------------------------------------------------------------------------------------------- emitted lines
 
 
+# Returns the line of an equation in the file of its text, or else in the file of the layer alone. It is the comment with the
+# equation. The code below it computes the equation.
 def find_emitted(layer: str, written: Span) -> Emitted:
-    """Returns the line of an equation in the file of its text, or else in the file of the layer alone.
-
-    It is the comment with the equation. The code below it computes the equation.
-    """
     text, _, name = layer.partition(".")
     last = elaborate(text)[0].layers[-1].name
     whole = _find_places(text, last)

@@ -71,11 +71,9 @@ def _refuse(source: Source, key: str, message: str, fix: str) -> EinformerError:
     return fail("E805", message, Span(source, start, end), fix=fix)
 
 
+# Returns for each line the codes that a comment `einformer: ignore[E301]` silences there, or None for all codes. A comment
+# holds for its own line. If nothing else stands on that line, it holds for the next line too.
 def find_ignored(source: Source) -> dict[int, frozenset[str] | None]:
-    """Returns for each line the codes that a comment `einformer: ignore[E301]` silences there, or None for all codes.
-
-    A comment holds for its own line. If nothing else stands on that line, it holds for the next line too.
-    """
     lines: dict[int, frozenset[str] | None] = {}
     for number, line in enumerate(source.text.split("\n"), 1):
         match = _COMMENT.search(line)

@@ -189,6 +189,8 @@ _NAMES = {
 }  # of what has none
 
 
+# The functions of one rank, each after those that it calls. Raises EinformerError E741, E743, E744. Parts of a tensor of which
+# a version is `kept` are summed before they are kept.
 def shard(
     functions: Mapping[str, Function],
     spec: Spec,
@@ -197,10 +199,6 @@ def shard(
     legend: Legend,
     kept: frozenset[Version] = frozenset(),
 ) -> dict[str, Function]:
-    """The functions of one rank, each after those that it calls. Raises EinformerError E741, E743, E744.
-
-    Parts of a tensor of which a version is `kept` are summed before they are kept.
-    """
     return {layer: function for layer, function, _ in _shard_functions(functions, spec, name, sharding, legend, kept)}
 
 

@@ -116,6 +116,8 @@ def _refuse_rings(functions: Functions, sharding: Sharding) -> None:
         raise fail("E741", message, NOWHERE, fix=fix)
 
 
+# A function with kernels, where `trained` weights are matrices; several maps of one input are one product. With `steps` it
+# computes a position at a time, and finds the keys of others in a cache. Keys of indices with `sides` go round the ranks.
 def fuse(
     function: Function,
     legend: Legend,
@@ -124,11 +126,6 @@ def fuse(
     steps: bool = False,
     sides: Mapping[tuple[str, str], Sides] = NO_SIDES,
 ) -> Function:
-    """A function with kernels, where `trained` weights are matrices; several maps of one input are one product.
-
-    With `steps` it computes a position at a time, and finds the keys of others in a cache. Keys of indices with `sides` go
-    round the ranks.
-    """
     scope = FunctionScope.of(function, legend, trained)
     fusing = _Fusing(scope=scope, attending=Attending(scope, time, steps), chunking=Chunking.of(scope, function, steps))
     return merge_maps(prune(pass_round(fusing.rewrite_function(function), sides), Taken()), scope)
@@ -313,11 +310,9 @@ def _is_numeric(value: Value) -> bool:
 # ------------------------------------------------------------------------------------------------------------ constants
 
 
+# The functions with constants computed by the model, each once, and without factors of one. Without a `model` each function
+# computes its own.
 def raise_constants(functions: Functions, model: str, legend: Legend, time: str) -> Functions:
-    """The functions with constants computed by the model, each once, and without factors of one.
-
-    Without a `model` each function computes its own.
-    """
     functions = {name: _drop_ones(function, legend) for name, function in functions.items()}
     worth = (value for name, f in functions.items() if name != model for value in walk_values(f))
     if not model or not any(map(_is_costly, worth)):

@@ -43,11 +43,9 @@ def lower(spec: Spec, name: str, legend: Legend) -> op.Program:
     return op.Program(lower_functions(special, legend), name, find_time(special))
 
 
+# The functions of a specialised spec, each after those that it calls. Without `run`, facts of slots and softmaxes that decide
+# only how it runs are not proved.
 def lower_functions(spec: Spec, legend: Legend, run: bool = True) -> dict[str, Function]:
-    """The functions of a specialised spec, each after those that it calls.
-
-    Without `run`, facts of slots and softmaxes that decide only how it runs are not proved.
-    """
     functions = {name: body.lower_layer() for name, body in list_bodies(spec, legend, run).items()}
     blind = find_blind(functions, legend, find_time(spec)) if run else frozenset[Span]()
     if not blind:

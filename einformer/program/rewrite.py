@@ -19,11 +19,9 @@ Conditions = tuple[tuple[Value, bool], ...]  # of `where`, and whether they hold
 # ---------------------------------------------------------------------------------------------------------------- walks
 
 
+# Values and all that they are made of, each once, after its operands; the operands of closed values are passed over. Those
+# `seen` before are left out, and the others are among them afterwards.
 def walk(*values: Value, closed: Collection[Value] = (), seen: set[Value] | None = None) -> Iterator[Value]:
-    """Values and all that they are made of, each once, after its operands; the operands of closed values are passed over.
-
-    Those `seen` before are left out, and the others are among them afterwards.
-    """
     seen, todo = set() if seen is None else seen, [(value, False) for value in reversed(values)]
     while todo:
         value, done = todo.pop()

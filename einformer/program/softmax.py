@@ -143,11 +143,9 @@ NOTHING: Facts = frozenset()
 GIVEN = frozenset({"data", "given"})  # of what is given from outside: of no formula, so that it may be infinite anywhere
 
 
+# The softmaxes over positions of which data may hide all. Of a value is known whether it may be `infinite`, whether it hangs on
+# `data`, and whether these decide where (`hidden`).
 def find_blind(functions: Mapping[str, Function], legend: Legend, time: str) -> frozenset[Span]:
-    """The softmaxes over positions of which data may hide all.
-
-    Of a value is known whether it may be `infinite`, whether it hangs on `data`, and whether these decide where (`hidden`).
-    """
     if not time:
         return frozenset()
     called = {call.function for function in functions.values() for call in walk_calls(function)}

@@ -57,6 +57,9 @@ def data(report: Report) -> dict[str, Any]:
     return asdict(report) | {"holds": report.holds}
 
 
+# Counts, measures and runs a model with bound sizes. Raises EinformerError E601 if a size is open, E603 to E605. `batch` and
+# `length` are the sizes at which FLOPs are counted. `seed` seeds all random numbers. `step` is called with the name of the next
+# step.
 def examine(
     model: Model,
     batch: int = 1,
@@ -65,11 +68,6 @@ def examine(
     seed: int = 0,
     step: Callable[[str], None] = lambda what: None,
 ) -> Report:
-    """Counts, measures and runs a model with bound sizes. Raises EinformerError E601 if a size is open, E603 to E605.
-
-    `batch` and `length` are the sizes at which FLOPs are counted. `seed` seeds all random numbers. `step` is called with
-    the name of the next step.
-    """
     subject = Specimen(model, model.inputs(batch, length), seed)
     parts = sections(subject)
     checks: list[Check] = []

@@ -92,12 +92,9 @@ def in_memory(
     return Fit(letter, use, limit, answer, memory.sizes, memory.counted)
 
 
+# Returns the largest `letter` with at most this many parameters: a multiple of `step`, by default of the number that makes all
+# sizes whole. Raises EinformerError E602 to E606, E609.
 def of_parameters(model: Model, wanted: int, letter: str = "D", step: int | None = None) -> Fit:
-    """Returns the largest `letter` with at most this many parameters: a multiple of `step`, by default of the number that
-    makes all sizes whole.
-
-    Raises EinformerError E602 to E606, E609.
-    """
     step = step or _find_step(model, letter)
     answer = _find_largest(lambda size: _count_parameters(model, letter, size), wanted, step)
     if isinstance(answer, int):
@@ -211,12 +208,10 @@ class _Memory:
         return count
 
 
+# Returns the bytes of the weights on a device with these sizes in a precision, or those of the tensors of a kind of file,
+# `q4_k_m`; where neither a kind nor a mesh is given, those that the `quantization_config` of the model says. Raises
+# EinformerError E605 if the kind of file does not say how a tensor is stored, E612 to E614.
 def count_weights(model: Model, precision: Precision, kind: str = "", sizes: Numbers | None = None) -> int:
-    """Returns the bytes of the weights on a device with these sizes in a precision, or those of the tensors of a kind of file,
-    `q4_k_m`; where neither a kind nor a mesh is given, those that the `quantization_config` of the model says.
-
-    Raises EinformerError E605 if the kind of file does not say how a tensor is stored, E612 to E614.
-    """
     tree, origin, whole = model.spec.tree, model._origin, sizes is None or not sizes.shares
     sizes = sizes or Numbers(model.legend)
     if not kind and whole and name_stored(model):
@@ -230,8 +225,8 @@ def count_weights(model: Model, precision: Precision, kind: str = "", sizes: Num
     return count_file(model._origin.family, placed.weights(tree, model.spec.layer, model.legend), kind)
 
 
+# Returns how the config of a model says that its weights are stored, `gptq: 4 bits, groups of 128`, or nothing.
 def name_stored(model: Model, mesh: str = "") -> str:
-    """Returns how the config of a model says that its weights are stored, `gptq: 4 bits, groups of 128`, or nothing."""
     quantization = None if mesh or not model._origin.family else read_quantization(model._origin.config)
     return quantization.title if quantization is not None else ""
 

@@ -109,14 +109,12 @@ class Generation:
         return sum(engines.count_stored(held, self.cache) for held in kind.growing)
 
 
+# Returns what generation takes at these sizes of the inputs, with numbers of the cache in a format, `q8_0`, and weights in a
+# kind of file, `q4_k_m`, by default both in the precision. Raises EinformerError E508 if the model cannot be decoded step by
+# step, E601, E603 to E605.
 def count_generation(
     model: Model, memory: int, precision: str = "bfloat16", cache: str = "", file: str = "", **sizes: int
 ) -> Generation:
-    """Returns what generation takes at these sizes of the inputs, with numbers of the cache in a format, `q8_0`, and weights in
-    a kind of file, `q4_k_m`, by default both in the precision.
-
-    Raises EinformerError E508 if the model cannot be decoded step by step, E601, E603 to E605.
-    """
     _, chosen = choose_rows("torch", precision)
     stored = choose_cache(cache, chosen.dtype)
     assert model.spec.layer.time is not None

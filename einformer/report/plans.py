@@ -394,11 +394,9 @@ def _sum_sent(exchanges: Iterable[Exchange[int]], element: int, times: int = 1) 
 # ---------------------------------------------------------------------------------------------------------- enumeration
 
 
+# Returns the plans over these meshes, the best first: of one map of letters, or of the sensible ones, by rule. Raises
+# EinformerError E605, E741 to E744.
 def list_plans(model: Model, step: PricedStep, meshes: Iterable[Mapping[str, int]], shard: str = "") -> list[ParallelPlan]:
-    """Returns the plans over these meshes, the best first: of one map of letters, or of the sensible ones, by rule.
-
-    Raises EinformerError E605, E741 to E744.
-    """
     if not step.device.link:
         raise fail("E605", f"there is no published rate of the links of {step.device.title}", fix="`h100-sxm`")
     pricing = Pricing(model, step, model.inputs(step.batch, step.length))
@@ -421,12 +419,9 @@ def _lower(model: Model) -> dict[str, Function]:
     return lower_functions(specialise(model.spec.tree, model.spec.name), model.legend)
 
 
+# Returns a plan over the fewest devices, a power of two, each of which holds at most this many bytes. Of several that with the
+# least bytes to send; with stages of a pipeline, which wait, where no other fits. Raises EinformerError E609.
 def find_smallest(model: Model, step: PricedStep, limit: int, most: int = 2**12) -> ParallelPlan:
-    """Returns a plan over the fewest devices, a power of two, each of which holds at most this many bytes.
-
-    Of several that with the least bytes to send; with stages of a pipeline, which wait, where no other fits. Raises
-    EinformerError E609.
-    """
     pricing = Pricing(model, step, model.inputs(step.batch, step.length))
     powers = itertools.takewhile(lambda count: count <= most, (2**power for power in itertools.count()))
     for devices, stages in itertools.product(powers, (False, True) if step.work == "training" else (False,)):

@@ -72,10 +72,8 @@ def library(name: str) -> ModuleType:
         raise fail("E803", f"`{name}` is not installed", fix="`pip install 'einformer[plot]'`") from error
 
 
+# Draws one picture, or all of them in one, into a file, which appears once it is complete. Raises EinformerError E803, E804.
 def plot(subject: PlottedModel, kind: str, path: Path) -> None:
-    """Draws one picture, or all of them in one, into a file, which appears once it is complete. Raises EinformerError
-    E803, E804.
-    """
     matplotlib = library("matplotlib")
     drawn = list(KINDS.values()) if kind == "all" else [KINDS[kind]]
     with matplotlib.rc_context(_STYLE):

@@ -37,11 +37,9 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _NAME = "Equations"
 
 
+# Returns the specification of equations without a legend. `scalars` are names with numbers, unless they are sizes. The last
+# left side is the output. Raises EinformerError.
 def read_bare(text: str, scalars: frozenset[str]) -> Specification:
-    """Returns the specification of equations without a legend. `scalars` are names with numbers, unless they are sizes.
-
-    The last left side is the output. Raises EinformerError.
-    """
     lines = textwrap.indent(textwrap.dedent(text).strip("\n"), "  ")
     legend = "axes\n" + "".join(f"  {letter}: {size}\n" for letter, size in _name_sizes(lines).items())
     source = Source("<equations>", f"layer {_NAME}(x) -> x:\n{lines}\n{legend}")

@@ -37,14 +37,12 @@ class Departure:
     around: frozenset[str] = frozenset()
 
 
+# Looks for each tensor of the text in turn among the values of the code: by its numbers, with axes in any order. The first
+# missing tensor departs if the code later shows a value of the same shape that is not another tensor of the text, nor one of
+# those `given`: inputs, weights, arguments of functions and operators.
 def find_departure(
     subject: Subject, trace: Mapping[str, Array], given: Iterable[Array], shown: Sequence[Shown], tolerance: float
 ) -> Departure:
-    """Looks for each tensor of the text in turn among the values of the code: by its numbers, with axes in any order.
-
-    The first missing tensor departs if the code later shows a value of the same shape that is not another tensor of the
-    text, nor one of those `given`: inputs, weights, arguments of functions and operators.
-    """
     agreeing, after, right, hidden = list[str](), 0, set[tuple[str, Span]](), list[str]()
     tensors, departing, substitute, layer, equation = [*trace.values(), *given], "", None, subject.head, None
     for path, array in trace.items():

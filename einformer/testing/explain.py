@@ -51,12 +51,9 @@ class Question:
     expected: Array
     answer: Array
 
+    # Returns at how many of the last positions this text with these weights does not give the answer, or None. More than half
+    # of the positions are right, and more than without the change. NaN in the answer matches anything.
     def compare(self, subject: Subject, tree: Spec, weights: Weights, tolerance: float) -> int | None:
-        """Returns at how many of the last positions this text with these weights does not give the answer, or None.
-
-        More than half of the positions are right, and more than without the change. NaN in the answer matches
-        anything.
-        """
         try:
             value = subject.value(self.inputs, weights, tree)
         except (EinformerError, AssertionError, ValueError, IndexError, KeyError):

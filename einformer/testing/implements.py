@@ -101,10 +101,8 @@ def _find_answer(tested: Code, inputs: Mapping[str, NDArray[np.generic]], weight
 # -------------------------------------------------------------------------------------------------------------- sizes
 
 
+# Returns the code under test, and the equations at its sizes. Raises EinformerError E905 if a module does not tell a size.
 def fit(f: Callable[..., Any], about: Subject, weights: Mapping[str, Given]) -> tuple[Callable[..., Any], Subject]:
-    """Returns the code under test, and the equations at its sizes. Raises EinformerError E905 if a module does not tell a
-    size.
-    """
     draft = about.bind(prime_sizes.draw(about.legend, about.letters(), about.turns()))
     if isinstance(f, nn.Module):
         sizes_of_module = _read_sizes(f, about, draft, weights)

@@ -137,11 +137,9 @@ def _letters_of(slot: Expression) -> tuple[str, ...]:
     return tuple(member.letter for member in members if isinstance(member, Index))
 
 
+# Assigns an input or weight to each parameter of a function: by its name, `Q`, `Q_dea`, `gamma`, or else by order. Raises
+# EinformerError E905.
 def assign_arguments(subject: Subject, names: Sequence[str], written: Sequence[MappedParameter]) -> list[MappedParameter]:
-    """Assigns an input or weight to each parameter of a function: by its name, `Q`, `Q_dea`, `gamma`, or else by order.
-
-    Raises EinformerError E905.
-    """
     used = {path for entry in written for path in entry.paths}
     free = {path: letters for path, letters in list_letters(subject).items() if path not in used}
     rest = [name for name in names if name not in {entry.parameter for entry in written}]

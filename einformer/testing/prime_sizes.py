@@ -14,12 +14,10 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 TURNS = 2  # of a loop
 
 
+# Returns a size for each of the letters, the first ones the smallest. `turns` are letters that only count loops. With `h: H /
+# 2` and `H = D / A`, D becomes a multiple of 2 A: a prime times its divisors. Bound sizes may be equal, drawn sizes are not.
+# Raises EinformerError E601 if there are none.
 def draw(legend: Legend, letters: Sequence[str], turns: frozenset[str] = frozenset()) -> dict[str, int]:
-    """Returns a size for each of the letters, the first ones the smallest. `turns` are letters that only count loops.
-
-    With `h: H / 2` and `H = D / A`, D becomes a multiple of 2 A: a prime times its divisors. Bound sizes may be equal,
-    drawn sizes are not. Raises EinformerError E601 if there are none.
-    """
     counted = {letter: TURNS for letter in letters if letter in turns}
     start = replace(legend, values={**legend.values, **counted})
     rest = [letter for letter in letters if letter not in counted]

@@ -445,13 +445,11 @@ def repeat(row: Exchange[N], times: int) -> Exchange[N]:
     return replace(row, times=product((row.times, times)), repeated=product((row.repeated, times)))
 
 
+# Yields what each rank of a stage sends of one microbatch: the tensor that stages pass on, and its gradient back. It is the
+# output of the first stage, of which each rank has, and sends, its part.
 def list_sends(
     first: RankModel[N], number: int, count: int, sharding: Sharding, ranks: Mapping[str, N], axis: str
 ) -> Iterator[Exchange[N]]:
-    """Yields what each rank of a stage sends of one microbatch: the tensor that stages pass on, and its gradient back.
-
-    It is the output of the first stage, of which each rank has, and sends, its part.
-    """
     passed = first.output
     numbers = count_own(passed.axes, first.sizes, sharding, ranks)
     for phase in ("forward",) * (number + 1 < count) + ("backward",) * (number > 0):

@@ -41,12 +41,9 @@ _MOST_TREES = 64
 _RESULTS: dict[tuple[int, str], tuple[Spec, dict[object, object]]] = {}
 
 
+# Caches the results of f for the last trees by identity: to hash a whole tree takes longer than to count it. All results of a
+# tree are dropped together, since they name the same values.
 def cache_by_tree(f: Callable[[Spec, str], T]) -> Callable[[Spec, str], T]:
-    """Caches the results of f for the last trees by identity: to hash a whole tree takes longer than to count it.
-
-    All results of a tree are dropped together, since they name the same values.
-    """
-
     @functools.wraps(f)
     def cached(spec: Spec, name: str) -> T:
         key = id(spec), name
@@ -349,11 +346,9 @@ class Pair:
         return _pair(self.left | self.right, self.paired)
 
 
+# Lists the contractions of two tensors each, in the order of `orders.order_pairs`, in which a pair is one letter. One that sums
+# nothing, or chosen letters only (combining experts, R12), is element-wise and not among them.
 def list_pairs(contraction: Contraction, size: Callable[[str], int]) -> tuple[Pair, ...]:
-    """Lists the contractions of two tensors each, in the order of `orders.order_pairs`, in which a pair is one letter.
-
-    One that sums nothing, or chosen letters only (combining experts, R12), is element-wise and not among them.
-    """
     one, paired = frozenset({PAIR}), contraction.paired
     operands = [letters - paired | one if letters & paired else letters for letters in contraction.operands]
     steps = _take_steps(contraction, order_pairs(operands, contraction.summed - paired, size))

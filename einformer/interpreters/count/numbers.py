@@ -24,6 +24,9 @@ from einformer.program.sharding import WHOLE, Sharding
 from einformer.program.turns import Site, TurnCount
 
 
+# Counts the bytes of a training step on one device; logits are kept in float32 for the loss. ZeRO of stage `zero` shares state
+# between the devices that share the batch. Activations are `kept` of so many microbatches. The last stage of a pipeline has the
+# logits of the `whole` model. Raises EinformerError E601, E605.
 def count_training(
     spec: Spec,
     name: str,
@@ -35,11 +38,6 @@ def count_training(
     kept: int = 1,
     whole: Spec | None = None,
 ) -> Memory[int]:
-    """Counts the bytes of a training step on one device; logits are kept in float32 for the loss.
-
-    ZeRO of stage `zero` shares state between the devices that share the batch. Activations are `kept` of so many microbatches.
-    The last stage of a pipeline has the logits of the `whole` model. Raises EinformerError E601, E605.
-    """
     if zero not in range(4):
         raise fail("E605", f"there is no stage {zero} of ZeRO", fix="0, 1, 2 or 3")
     sizes = Numbers.of_rank(spec, name, legend, sharding)
@@ -49,9 +47,9 @@ def count_training(
     return replace(memory, activations=kept * memory.activations)
 
 
+# Returns of how many microbatches a stage of a pipeline keeps activations at once, in the schedule 1F1B: at most as many as
+# there are stages from it on (Narayanan et al. 2021).
 def count_kept(microbatches: int, stages: int, number: int) -> int:
-    """Returns of how many microbatches a stage of a pipeline keeps activations at once, in the schedule 1F1B: at most as many
-    as there are stages from it on (Narayanan et al. 2021)."""
     return min(microbatches, stages - number)
 
 

@@ -322,11 +322,9 @@ class CacheBytes(Generic[N]):
 # ----------------------------------------------------------------------------------------------------------- weights
 
 
+# Counts the parameters of each weight of the layer or model `name`, and the numbers in its buffers. Optional weights are there
+# unless the spec is without them. Raises EinformerError E601, E607.
 def count_weights(spec: Spec, name: str, sizes: Sizes[N]) -> tuple[WeightCount[N], ...]:
-    """Counts the parameters of each weight of the layer or model `name`, and the numbers in its buffers.
-
-    Optional weights are there unless the spec is without them. Raises EinformerError E601, E607.
-    """
     return tuple(_count_weight(held, sizes) for held in derive(spec, name).held)
 
 
@@ -361,11 +359,9 @@ def sum_trained(counts: Iterable[WeightCount[N]]) -> N:
     return sum_counts(count for count in counts if count.trained)
 
 
+# Returns the number of parameters: in all, of embeddings and of the rest, and of those that compute for one token. An embedding
+# has a row for each token or position; a head that is not tied is one (Kaplan et al. 2020 leave out both).
 def break_down(counts: Iterable[WeightCount[int]]) -> dict[str, int]:
-    """Returns the number of parameters: in all, of embeddings and of the rest, and of those that compute for one token.
-
-    An embedding has a row for each token or position; a head that is not tied is one (Kaplan et al. 2020 leave out both).
-    """
     trained = [count for count in counts if count.trained]
     whole, embedding = sum_counts(trained), sum_counts(count for count in trained if count.embedding)
     active = sum(count.times * count.active for count in trained)
@@ -375,26 +371,21 @@ def break_down(counts: Iterable[WeightCount[int]]) -> dict[str, int]:
 # -------------------------------------------------------------------------------------------------------------- FLOPs
 
 
+# Counts the FLOPs of each equation of the layer or model `name`, by a convention. A contraction of two tensors takes twice the
+# product of the sizes of all indices; the order of more is that of `orders.order_pairs`. An equation under a window that
+# differs between layers counts once for each kind. Raises EinformerError E601, E607.
 def count_flops(spec: Spec, name: str, sizes: Sizes[N], convention: Convention = DEFAULT) -> tuple[EquationCount[N], ...]:
-    """Counts the FLOPs of each equation of the layer or model `name`, by a convention.
-
-    A contraction of two tensors takes twice the product of the sizes of all indices; the order of more is that of
-    `orders.order_pairs`. An equation under a window that differs between layers counts once for each kind. Raises
-    EinformerError E601, E607.
-    """
     derived = derive(spec, name)
     return tuple(
         count for done in derived.list_done(convention.plan) for count in _count_equation(derived, done, sizes, convention)
     )
 
 
+# Counts the bytes that each equation with a product moves, a number having `element` bytes. A `fused` one keeps on the chip the
+# tensors with two positions, the scores and weights of attention (FlashAttention).
 def count_traffic(
     spec: Spec, name: str, sizes: Sizes[N], convention: Convention, element: N | int, fused: bool = False
 ) -> tuple[Traffic[N], ...]:
-    """Counts the bytes that each equation with a product moves, a number having `element` bytes.
-
-    A `fused` one keeps on the chip the tensors with two positions, the scores and weights of attention (FlashAttention).
-    """
     derived = derive(spec, name)
     some = [
         done
@@ -577,6 +568,9 @@ def has_two_positions(letters: Letters, time: str) -> bool:
 # ------------------------------------------------------------------------------------------------------------- memory
 
 
+# Counts the bytes of each value that is kept for the backward pass, `element` for a number and 1 for that of a mask.
+# `selective` recomputation drops tensors with two positions, the core of attention; `full` keeps of a block only its input.
+# Raises EinformerError E601, E607.
 def count_activations(
     spec: Spec,
     name: str,
@@ -584,11 +578,6 @@ def count_activations(
     element: N | int,
     recompute: Recompute = "none",
 ) -> tuple[Activation[N], ...]:
-    """Counts the bytes of each value that is kept for the backward pass, `element` for a number and 1 for that of a mask.
-
-    `selective` recomputation drops tensors with two positions, the core of attention; `full` keeps of a block only its input.
-    Raises EinformerError E601, E607.
-    """
     time = derive(spec, name).time
     sizes = replace(sizes, time=time)
     return tuple(
@@ -648,11 +637,9 @@ def count_element(precision: object) -> int:
     return find_row(BYTES, "precision", find_dtype(precision))
 
 
+# Counts the bytes that decoding keeps along the axis `time` of the sizes, a number in `element` bytes. What layers share is
+# there once. Raises EinformerError E607.
 def count_cache(entries: Iterable[Entry[Any]], sizes: Sizes[N], element: Any) -> CacheBytes[N]:
-    """Counts the bytes that decoding keeps along the axis `time` of the sizes, a number in `element` bytes.
-
-    What layers share is there once. Raises EinformerError E607.
-    """
     own = [entry for entry in entries if not entry.source]
     held = list[N]()
     for entry in own:

@@ -31,11 +31,9 @@ MOST_TERMS = 30  # of a number multiplied out
 MOST_POWER = 1000
 
 
+# Counts the bytes that decoding keeps of the causal model `name`, `element` or `p` for a number, as formulas. Raises
+# EinformerError E508, E607.
 def count_cache(spec: Spec, name: str, sizes: Symbols, element: sympy.Expr | int | None) -> CacheBytes[sympy.Expr]:
-    """Counts the bytes that decoding keeps of the causal model `name`, `element` or `p` for a number, as formulas.
-
-    Raises EinformerError E508, E607.
-    """
     entries = kept_in_letters(spec, name, sizes.legend)
     time = next(layer.time.letter for layer in spec.layers if layer.name == name and layer.time)
     counted = rules.count_cache(entries, replace(sizes, time=time), sympy.Symbol("p") if element is None else element)

@@ -68,13 +68,11 @@ class Instance(Generic[N]):
         return rules.product((*count.turns[1 if self.path else 0 :], count.each))
 
 
+# Returns the parts of a model, as numbers or formulas; of activations a number has `element` bytes. Raises EinformerError E601,
+# E607.
 def count_parts(
     spec: Spec, name: str, sizes: Sizes[N], convention: Convention = DEFAULT, element: int = 2, recompute: Recompute = "none"
 ) -> tuple[Instance[N], ...]:
-    """Returns the parts of a model, as numbers or formulas; of activations a number has `element` bytes.
-
-    Raises EinformerError E601, E607.
-    """
     kept = rules.count_activations(spec, name, sizes, element, recompute)
     return group_parts(rules.count_weights(spec, name, sizes), rules.count_flops(spec, name, sizes, convention), kept)
 
@@ -232,6 +230,8 @@ class Summary:
         yield "", "kept: values by the rules of Korthikanti et al. 2022, each once, masks of dropout 1 byte"
 
 
+# Sums up the layer or model `name`; `single` has one position, to follow upon the others in a `cache`. Raises EinformerError
+# E601.
 def summarise(
     spec: Spec,
     name: str,
@@ -242,10 +242,6 @@ def summarise(
     recompute: Recompute = "none",
     cache: tuple[int, int] | None = None,
 ) -> Summary:
-    """Sums up the layer or model `name`; `single` has one position, to follow upon the others in a `cache`.
-
-    Raises EinformerError E601.
-    """
     sizes = Numbers(legend)
     weights = rules.count_weights(spec, name, sizes)
     kept = rules.count_activations(spec, name, sizes, precision.element, recompute)

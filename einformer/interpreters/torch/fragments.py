@@ -244,11 +244,9 @@ class Context:
         text = f"{align(self.cast(top, kind), dims, PRODUCT)} / {align(self.cast(bottom, kind), dims, POWER)}"
         return Fragment(text, dims, kind, PRODUCT)
 
+    # What a function that is not finite everywhere is of: 1 where the branch around it is not taken (R8). Else the gradient
+    # would be NaN there, zero times one that is not finite.
     def shield(self, code: Fragment) -> Fragment:
-        """What a function that is not finite everywhere is of: 1 where the branch around it is not taken (R8).
-
-        Else the gradient would be NaN there, zero times one that is not finite.
-        """
         if code.kind != "tensor" or all(guard.code.plain for guard in self.guards):
             return code
         return code.become(f"torch.where({', '.join(list_conditions(self, code))}, {code.text}, 1)")

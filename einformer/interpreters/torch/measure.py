@@ -172,13 +172,11 @@ class Peak:
         return max(self.forward, self.backward, self.update)
 
 
+# The tensors that are kept when the class `name` of an emitted file is called with inputs of these shapes, in its order. Each
+# storage counts once, whole, where it is first kept, as on a CPU. Raises EinformerError E605, E701.
 def measure_saved(
     source: str, name: str, shapes: Sequence[Input], dtype: str = "float32", training: bool = True
 ) -> tuple[Kept, ...]:
-    """The tensors that are kept when the class `name` of an emitted file is called with inputs of these shapes, in its order.
-
-    Each storage counts once, whole, where it is first kept, as on a CPU. Raises EinformerError E605, E701.
-    """
     module = _build(source, name, dtype).train(training)
     with FakeTensorMode():
         _fill(module)
@@ -201,11 +199,9 @@ def count_activations(rows: Iterable[Kept]) -> int:
     return sum(row.bytes for row in rows if row.what == "activation")
 
 
+# The memory of a training step of the class `name` of an emitted file: logits, their mean loss, and AdamW. As on a CPU, one
+# parameter updated after another. Raises EinformerError E605, E701.
 def measure_peak(source: str, name: str, shapes: Sequence[Input], dtype: str = "float32") -> Peak:
-    """The memory of a training step of the class `name` of an emitted file: logits, their mean loss, and AdamW.
-
-    As on a CPU, one parameter updated after another. Raises EinformerError E605, E701.
-    """
     module = _build(source, name, dtype)
     with FakeTensorMode():
         _fill(module)

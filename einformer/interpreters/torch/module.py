@@ -69,14 +69,12 @@ class Recipe:
         return self.written[key]
 
 
+# The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights. With a `mesh` it is the
+# module of this rank: its weights are parts of those of the whole module. By a stage of `zero` the ranks of the batch share
+# these.
 def build(
     recipe: Recipe, device: torch.device | str = "cpu", dtype: torch.dtype | None = None, mesh: Any = None, zero: int = 0
 ) -> nn.Module:
-    """The module of a recipe, on a device and in a floating dtype (float32), with fresh random weights.
-
-    With a `mesh` it is the module of this rank: its weights are parts of those of the whole module. By a stage of `zero` the
-    ranks of the batch share these.
-    """
     if recipe.plan.sharding is None:
         with torch.device(device):
             return _load(recipe)().to(dtype or torch.float32)

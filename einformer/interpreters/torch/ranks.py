@@ -32,6 +32,9 @@ T = TypeVar("T")
 Cuts = Mapping[str, tuple[tuple[int, ...], dict[int, str]]]  # by path: the shape of a whole weight, and its split dims
 
 
+# The result of work that all ranks of some groups do. One error of theirs is an error on every rank. Raises the rank's own
+# error, or EinformerError E745: where another rank has one, where the ranks do not describe their results alike, and where a
+# rank does not come before the groups' time is out.
 def agree(
     groups: Sequence[Any],
     device: Any,
@@ -39,11 +42,6 @@ def agree(
     describe: Callable[[T], object] = lambda _: None,
     differ: tuple[str, str] = ("", ""),
 ) -> T:
-    """The result of work that all ranks of some groups do. One error of theirs is an error on every rank.
-
-    Raises the rank's own error, or EinformerError E745: where another rank has one, where the ranks do not describe their
-    results alike, and where a rank does not come before the groups' time is out.
-    """
     result, error = None, None
     try:
         result = work()
@@ -87,11 +85,9 @@ def agree_over(
     return agree([mesh.get_group(axis) for axis in axes], mesh.device_type, work, describe, differ)
 
 
+# A mesh with named axes that this rank is in: one that there is, or a new one over all ranks, `dp=2,tp=4`. Raises
+# EinformerError E741, E745.
 def make_mesh(mesh: Any, device: torch.device | str) -> Any:
-    """A mesh with named axes that this rank is in: one that there is, or a new one over all ranks, `dp=2,tp=4`.
-
-    Raises EinformerError E741, E745.
-    """
     if not dist.is_initialized():
         raise fail("E745", "no process group is running", fix='`torch.distributed.init_process_group("gloo")`, or no mesh')
     if isinstance(mesh, str | Mapping):
@@ -350,11 +346,9 @@ class Parts:
         return weight
 
 
+# A module whose parameters the ranks of the batch share: gathered together for each block, when it computes. By stage 3 of ZeRO
+# they are let go after the forward, by stage 2 after the backward pass.
 def shard_fully(module: nn.Module, mesh: Any, sharding: Sharding, zero: int) -> nn.Module:
-    """A module whose parameters the ranks of the batch share: gathered together for each block, when it computes.
-
-    By stage 3 of ZeRO they are let go after the forward, by stage 2 after the backward pass.
-    """
     from torch.distributed.fsdp import fully_shard
 
     rows = mesh[tuple(axis for axis, _ in sharding.mesh if axis in sharding.rows)]
