@@ -121,7 +121,7 @@ class _Search:
         return before, after
 
     def find_number(self, e: Expression | None) -> Expression | None:
-        if e is None or any(True for _ in indices_in(e)):
+        if e is None or letters_in(e):
             return None
         values = self.list_values(e)
         return None if math.inf in values else Number(0) if values and max(values) <= 0 else e
