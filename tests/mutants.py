@@ -546,8 +546,7 @@ MUTANTS = (
     ),
     _mutant(
         "the scale is forgotten", "interpreters/torch/fast.py",
-        'dropout(kernel)]\n        options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []',
-        'dropout(kernel)]',
+        'return [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []', 'return []',
         "lowering.py::test_attention_however_it_is_written[another scale]",
     ),
     _mutant(

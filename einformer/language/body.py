@@ -509,7 +509,7 @@ class _Body:
 def _find_choosing(e: Tensor | Name, right: Expression) -> set[str]:
     choices = (x for x in subexpressions(right) if isinstance(x, Apply) and x.name == "where" and len(x.arguments) == 3)
     around = (x for x in choices if any(part is e for arm in x.arguments[1:] for part in subexpressions(arm)))
-    return {index.letter for x in around for index in indices_in(x.arguments[0])}
+    return letters_in(*(x.arguments[0] for x in around))
 
 
 # The inputs of a layer on which hangs how likely it drops, or a layer that it calls; with whether one is that probability.

@@ -593,13 +593,9 @@ class KernelEmitter(Emitter):
             return self.ring_attention(kernel, ring, [q, k, v])
         if kernel.sink is not None:
             k, v = f"fn.pad({k}, (0, 0, 0, 1))", f"fn.pad({v}, (0, 0, 0, 1))"
-        options = [*self.write_mask(kernel), *self.write_dropout(kernel)]
-        options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []
+        options = [*self.write_mask(kernel), *self.write_dropout(kernel), *self.write_scale(kernel)]
         options += ["enable_gqa=True"] if groups else []
-        text = f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})"
-        if len(heads + groups) > 1:
-            text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, heads + groups))}))"
-        code = Fragment(text, (*batch, *heads, *groups, kernel.position, kernel.put))
+        code = self.part_heads(kernel, f"fn.scaled_dot_product_attention({', '.join([q, k, v, *options])})")
         return code if kernel.dropout is None else self.context.draw_apart(code)
 
     def ring_attention(self, kernel: Attention, ring: Ring, sides: Sequence[str]) -> Fragment:
@@ -608,12 +604,18 @@ class KernelEmitter(Emitter):
         near = ["math.inf" if e is None else code_turning(self.context, e).text for e in (ring.before, ring.after)]
         options = [*self.write_mask(replace(kernel, sink=None))]
         options += [f"sink={self.write_sink(kernel, kernel.sink)}"] if kernel.sink is not None else []
-        options += [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []
-        mesh, split = f'"{ring.mesh}"', (*kernel.heads, *kernel.groups)
-        text = f"ring_attention({', '.join([*sides, mesh, *near, *options])})"
-        if len(split) > 1:
-            text = f"{text}.unflatten(1, ({', '.join(map(self.context.size, split))}))"
-        return Fragment(text, (*kernel.batch, *split, kernel.position, kernel.put))
+        options += self.write_scale(kernel)
+        arguments = [*sides, f'"{ring.mesh}"', *near, *options]
+        return self.part_heads(kernel, f"ring_attention({', '.join(arguments)})")
+
+    def part_heads(self, kernel: Attention, text: str) -> Fragment:
+        heads = (*kernel.heads, *kernel.groups)
+        sizes = ", ".join(map(self.context.size, heads))
+        opened = f".unflatten(1, ({sizes}))" if len(heads) > 1 else ""
+        return Fragment(text + opened, (*kernel.batch, *heads, kernel.position, kernel.put))
+
+    def write_scale(self, kernel: Attention) -> list[str]:
+        return [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []
 
     def write_sink(self, kernel: Attention, sink: Value) -> str:
         column = self.merge_heads(kernel, self.context.fill(self.code(sink), sink.axes, "tensor"))
