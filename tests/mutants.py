@@ -1279,7 +1279,7 @@ MUTANTS = (
     ),
     _mutant(
         "each term of a statement about elements is unsummed", "notes/judge.py",
-        "and any(\n            set(letters.values())", "and all(\n            set(letters.values())",
+        "and any(set(letters.values())", "and all(set(letters.values())",
         "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a point from some elements]",
     ),
     _mutant(

@@ -507,7 +507,7 @@ class _Body:
 
 # The letters of the conditions around a tensor.
 def _find_choosing(e: Tensor | Name, right: Expression) -> set[str]:
-    choices = (x for x in subexpressions(right) if isinstance(x, Apply) and x.name == "where" and len(x.arguments) == 3)
+    choices = (x for x in find_all(Apply, right) if x.name == "where" and len(x.arguments) == 3)
     around = (x for x in choices if any(part is e for arm in x.arguments[1:] for part in subexpressions(arm)))
     return letters_in(*(x.arguments[0] for x in around))
 

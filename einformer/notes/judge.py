@@ -34,7 +34,7 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import children, indices_in, open_groups, rebuild, slots_of, subexpressions
+from einformer.language.walk import children, find_all, open_groups, rebuild, slots_of, subexpressions
 from einformer.notes.documents.signs import ACCENTS, BOLD, DERIVATIVES, LETTERED, OF_AUTHOR, OF_COMMA, TIED
 from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated, find_counted
@@ -86,7 +86,7 @@ class JudgedLine:
     # Indices of the left side that the right one lacks, and those that stand alone on the right.
     @functools.cached_property
     def unbalanced(self) -> Letters:
-        left, right = ({index.letter for index in indices_in(side)} for side in (self.left, self.right or self.left))
+        left, right = ({index.letter for index in find_all(Index, side)} for side in (self.left, self.right or self.left))
         return frozenset((left - right) | (find_free(self.right or self.left) - left))
 
     # The span is in a tree, and the place in the file.
@@ -160,11 +160,7 @@ def _drop_label(left: Expression) -> Expression:
 def _is_derivative(left: Expression) -> bool:
     parts = left.factors if isinstance(left, Product) else (left,)
     scalars = all(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in parts[1:])
-    return (
-        isinstance(parts[0], Quotient)
-        and scalars
-        and any(isinstance(x, Tensor) and is_variable(x) for x in subexpressions(left))
-    )
+    return isinstance(parts[0], Quotient) and scalars and any(is_variable(x) for x in find_all(Tensor, left))
 
 
 # A letter twice on a tensor of three slots or more, or on one that is multiplied by another with the letter. If the other side
@@ -173,9 +169,9 @@ def _find_repeated(line: JudgedLine, left: Expression, right: Expression, fixed:
     if not any(map(_is_doubled, line.tensors)):
         return
     traced = _find_traced(line, left, right)
-    bound = fixed.union(i.letter for e in (left, right) for x in subexpressions(e) if isinstance(x, Apply) for i in x.indices)
+    bound = fixed.union(i.letter for e in (left, right) for x in find_all(Apply, e) for i in x.indices)
     for side, other in ((left, right), (right, left)):
-        kept = {index.letter for index in indices_in(other)}
+        kept = {index.letter for index in find_all(Index, other)}
         thrice = {id(x) for x in _find_thrice(side, bound)} if find_free(other) else set[int]()
         wide = (x for x in _list_outer(side) if len(x.slots) > 2 or id(x) in thrice)
         for x in (x for x in wide if not x.name.rstrip("'").endswith(OF_COMMA)):
@@ -224,7 +220,7 @@ def _judge_definition(
     line: JudgedLine, left: Expression, right: Expression, defined: _Defined, known: SectionContext
 ) -> list[Finding]:
     assert isinstance(left, Tensor | Name)
-    if not any(isinstance(x, Tensor) for x in subexpressions(right)):  # a mask, a constant: made of numbers
+    if not any(find_all(Tensor, right)):  # a mask, a constant: made of numbers
         free = Scope({}).free(right)
         if not free:
             return []
@@ -238,7 +234,7 @@ def _judge_definition(
 
 # A step down a gradient, `w'_{ik} = w_{ik} - \partial e_{ij}^2 / \partial w_{ik}`, is made for each sample `j`.
 def _find_samples(left: Tensor, right: Expression) -> Letters:
-    tensors = [x for x in subexpressions(right) if isinstance(x, Tensor)]
+    tensors = [*find_all(Tensor, right)]
     ours = left.name.rstrip("'"), slot_letters(left)
     letters = frozenset(letter for x in tensors for letter in slot_letters(x))
     steps = any(is_variable(x) and (x.name, slot_letters(x)) == ours for x in tensors)
@@ -252,7 +248,7 @@ def _judge_equality(
     needs, theirs = find_free(left), find_free(right)
     spoken = frozenset({*_LABEL.findall(line.written.formula.latex.text), *_find_doubtful(line)})
     plain = all(isinstance(x, Name) or not (isinstance(x, Tensor) or _is_call(x)) for x in subexpressions(left))
-    if plain and any(isinstance(x, Name) for x in subexpressions(left)) and any(map(_is_sum, subexpressions(right))):
+    if plain and any(find_all(Name, left)) and any(map(_is_sum, subexpressions(right))):
         return _check(_make_line(frozenset(), right), defined, known, spoken)  # `\Delta t = \sum_i f_i / m_i`
     sums = [any(map(_is_sum, subexpressions(side))) for side in (left, right)]
     added = any(isinstance(x, Sum) and has_index(x) for side in (left, right) for x in subexpressions(side))
@@ -261,7 +257,7 @@ def _judge_equality(
     alone = len(needs ^ theirs) == 1 and not added and not all(sums) and not derived  # for each of them: `\max_j z_j = z_i`
     if alone or _is_call(left) or _is_call(right) or not (has_index(left) and has_index(right)):
         return [*find_empty_sums(left, known.carried), *find_empty_sums(right, known.carried)]
-    ours, other = ({i.letter for x in _list_outer(side) for i in indices_in(x)} for side in (left, right))
+    ours, other = ({i.letter for x in _list_outer(side) for i in find_all(Index, x)} for side in (left, right))
     shared = frozenset(ours & other)
     choices = [
         [finding for side in (left, right) for finding in _check(_make_line(wanted - spoken, side), defined, known, spoken)]
@@ -353,12 +349,10 @@ def _keep(slots: Iterable[Expression], letters: Letters) -> tuple[Expression, ..
 # No definition, but a fact about some elements: a value that is chosen, `w = 2 n_j`, or `G_t = g_i`; elements of one tensor
 # that are proportional, `x_{nk} = c x_{nj}`; a tensor that does not depend on all its indices, `V_{ijab} = V_{ab}`.
 def _is_statement(left: Expression, right: Expression) -> bool:
-    tensors = [x for x in subexpressions(right) if isinstance(x, Tensor)]
+    tensors = [*find_all(Tensor, right)]
     if isinstance(left, Name):  # `y = 2 x_t - x_{t-1}`, `r = r_i + a r_{ij} / |r_{ij}|`: a term is not summed
-        terms = [Counter(i.letter for x in _list_outer(term) for i in indices_in(x)) for term in _list_terms(right)]
-        return not any(isinstance(x, Apply) and x.indices for x in subexpressions(right)) and any(
-            set(letters.values()) <= {1} for letters in terms
-        )
+        terms = [Counter(i.letter for x in _list_outer(term) for i in find_all(Index, x)) for term in _list_terms(right)]
+        return not any(x.indices for x in find_all(Apply, right)) and any(set(letters.values()) <= {1} for letters in terms)
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         ours, theirs = find_free(left), find_free(right)
         return ours < theirs or not ours & theirs or (left.name[0] == right.name[0] and theirs < ours)
@@ -411,7 +405,7 @@ class _Explicit:
                 return self.write_slots(e, wanted)
             case Product() | Quotient():
                 free = wanted.union(*(find_free(f) for f in factors_of(e) if not _is_call(f)))
-                carried = wanted.union(index.letter for x in _list_outer(e) for index in indices_in(x))
+                carried = wanted.union(index.letter for x in _list_outer(e) for index in find_all(Index, x))
 
                 if isinstance(e, Product):
                     e = _drop_bounds(e)
@@ -439,7 +433,7 @@ class _Explicit:
             return Name(x.letter, span=x.span) if isinstance(x, Index) and x.letter not in wanted | self.carried else x
 
         def write(slot: Expression) -> Expression:
-            several = isinstance(slot, Tensor) or sum(1 for _ in indices_in(slot)) > 1
+            several = isinstance(slot, Tensor) or sum(1 for _ in find_all(Index, slot)) > 1
             return rebuild(slot, number) if several and not isinstance(slot, Index | Group) else slot
 
         return replace(e, slots=tuple(map(write, e.slots)))
@@ -504,7 +498,7 @@ def _is_call(e: Expression) -> bool:
 # `\min_{a, b} \sum_i (y_i - a - b x_i)^2`: over numbers, not over indices.
 def _is_over_numbers(e: Apply) -> bool:
     inside = [x for argument in e.arguments for x in subexpressions(argument)]
-    slots = {index.letter for x in inside if isinstance(x, Tensor) for index in indices_in(x)}
+    slots = {index.letter for x in inside if isinstance(x, Tensor) for index in find_all(Index, x)}
     numbers = {x.name if isinstance(x, Name) else x.letter for x in inside if isinstance(x, Name | Index)}
     return all(index.letter in numbers - slots for index in e.indices)
 
@@ -659,7 +653,7 @@ def axes_of(x: Tensor | Name) -> list[str]:
 # allowed outside of causal models, where E505 or E501 refuses it. In a note nobody means it.
 def _find_misweighed(lines: Sequence[Equation], legend: Stated) -> Iterator[tuple[Tensor | Name, Finding]]:
     for line in lines:
-        operators = [x for x in subexpressions(line.right) if isinstance(x, Apply) and x.name == "Sm" and len(x.indices) == 1]
+        operators = [x for x in find_all(Apply, line.right) if x.name == "Sm" and len(x.indices) == 1]
         if len(operators) != 1 or not isinstance(line.left, Tensor):
             continue
         over, letters = operators[0].indices[0], slot_letters(line.left)
@@ -674,7 +668,7 @@ def _is_summed(weights: Tensor, over: str, twin: str, lines: Sequence[Equation])
     letters = slot_letters(weights)
     for line in lines:
         left = calls.slot_letters(line.left)
-        for use in (x for x in subexpressions(line.right) if isinstance(x, Tensor) and x.name == weights.name):
+        for use in (x for x in find_all(Tensor, line.right) if x.name == weights.name):
             here = dict(zip(letters, slot_letters(use), strict=False))
             alike = list(map(axis_of, letters)) == list(map(axis_of, here.values()))
             if alike and here[over] in left and here[twin] not in left:
@@ -708,8 +702,7 @@ def _find_keys(name: str, lines: Sequence[JudgedLine]) -> list[str]:
     return [
         x.indices[0].letter
         for line, x in softmax
-        if (isinstance(line.left, Tensor) and line.left.name == name)
-        or any(isinstance(y, Tensor) and y.name == name for y in subexpressions(x))
+        if (isinstance(line.left, Tensor) and line.left.name == name) or any(y.name == name for y in find_all(Tensor, x))
     ]
 
 
@@ -750,18 +743,18 @@ def regroup(left: Expression, right: Expression) -> tuple[Expression, Expression
 
 
 def has_index(e: Expression) -> bool:
-    return any(isinstance(x, Tensor) for x in subexpressions(e))
+    return any(find_all(Tensor, e))
 
 
 # Nothing in e sums these indices.
 def find_free(e: Expression) -> Letters:
     match e:
         case Tensor():
-            return frozenset(index.letter for index in indices_in(e))
+            return frozenset(index.letter for index in find_all(Index, e))
         case Index():
             return frozenset()
         case Product() | Quotient():
-            having = [(find_free(f), {index.letter for index in indices_in(f)}) for f in factors_of(e)]
+            having = [(find_free(f), {index.letter for index in find_all(Index, f)}) for f in factors_of(e)]
             return frozenset(i for own, _ in having for i in own if sum(i in letters for _, letters in having) == 1)
         case Apply() if e.indices:
             bound, inside = frozenset(i.letter for i in e.indices), frozenset[str]().union(*map(find_free, e.arguments))

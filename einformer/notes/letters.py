@@ -16,7 +16,7 @@ from einformer.errors import Span
 from einformer.language.calls import axis_of
 from einformer.language.parser import resolve
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
-from einformer.language.walk import children, indices_in, rebuild, subexpressions
+from einformer.language.walk import children, find_all, rebuild, subexpressions
 from einformer.notes.documents.signs import DERIVATIVES, DERIVED, OF_AUTHOR
 from einformer.notes.documents.subscripts import strip_mark
 from einformer.notes.reading import DocumentEquation, is_respelled
@@ -102,7 +102,7 @@ class Letters:
 
     # An equation with a letter that is not in the legend is not judged.
     def find_unknown(self, *sides: Expression) -> str:
-        tensors = [x for side in sides for x in subexpressions(side) if isinstance(x, Tensor)]
+        tensors = [x for side in sides for x in find_all(Tensor, side)]
         strange = [(x, letter) for x in tensors for letter in slot_letters(x) if not self.has(letter)]
         words = ("".join(slot_letters(x)) for x, _ in strange)
         if word := next((word for word in words if len(word) > 2 and word.isascii() and word.isalpha()), ""):
@@ -211,8 +211,8 @@ def _find_functions(sides: Sequence[Expression]) -> set[tuple[str, str]]:
 def find_labelled(equations: Iterable[Sequence[Expression]]) -> set[tuple[str, str]]:
     alone, others = defaultdict[tuple[str, str], set[str]](set), set[tuple[str, str]]()
     for sides in equations:
-        count = Counter(x.letter for side in sides for x in subexpressions(side) if isinstance(x, Index))
-        for x in (x for side in sides for x in subexpressions(side) if isinstance(x, Tensor)):
+        count = Counter(x.letter for side in sides for x in find_all(Index, side))
+        for x in (x for side in sides for x in find_all(Tensor, side)):
             key = x.name, "".join(slot_letters(x))
             if len(key[1]) == 1 == count[key[1]] and not is_derivative(x):
                 alone[key].add(x.span.source.text)
@@ -246,7 +246,7 @@ def find_contracted(sides: Iterable[Expression]) -> set[str]:
 
 
 def _is_raised(side: Expression) -> bool:
-    return any(isinstance(x, Tensor) and x.name.endswith(RAISED) for x in subexpressions(side))
+    return any(x.name.endswith(RAISED) for x in find_all(Tensor, side))
 
 
 def _find_contracted(side: Expression) -> set[str]:
@@ -273,7 +273,7 @@ def _find_words(nodes: list[Expression], left: Expression) -> Iterator[str]:
 
 # A number of things below a root, `q_s k_s / \\sqrt{d_k}`, where `k` is not an index of the left side and nothing runs over it.
 def _find_roots(nodes: list[Expression], sides: tuple[Expression, ...]) -> Iterator[str]:
-    ours = {index.letter for x in subexpressions(sides[0]) if isinstance(x, Tensor) for index in indices_in(x)}
+    ours = {index.letter for x in find_all(Tensor, sides[0]) for index in find_all(Index, x)}
     bound = {index.letter for x in nodes if isinstance(x, Apply) for index in x.indices}
     for x in (x for side in sides[1:] for x in _list_below(side)):
         letters = slot_letters(x)
@@ -298,7 +298,7 @@ def _list_below(e: Expression, below: bool = False) -> Iterator[Tensor]:
 
 # Letters above anything but a name are no slots: `(A B)^{ij}`.
 def _is_upper(power: Power) -> bool:
-    letters = [x for x in subexpressions(power.exponent) if isinstance(x, Index)]
+    letters = [*find_all(Index, power.exponent)]
     return not isinstance(power.exponent, Tensor) and len(letters) > 1
 
 
@@ -315,5 +315,5 @@ def _find_called(products: Sequence[Product]) -> Iterator[str]:
     for name, following in (pair for x in products for pair in itertools.pairwise(x.factors)):
         if isinstance(name, Name) and name.name[0].isupper():
             text = name.span.source.text[name.span.end :].lstrip("} ")
-            if text.startswith("(") and not any(isinstance(y, Tensor) for y in subexpressions(following)):
+            if text.startswith("(") and not any(find_all(Tensor, following)):
                 yield name.name
