@@ -1430,6 +1430,11 @@ MUTANTS = (
         "generation.py::test_an_engine_allocates_what_its_log_says",
     ),
     _mutant(
+        "a part of normal numbers is its quantile", "huggingface/keys.py",
+        "_find_quantile(part) if part else 0 for part", "part for part",
+        "families.py::test_logits_are_theirs[gemma3n-fan_in]",
+    ),
+    _mutant(
         "a list of layers is one of all others", "huggingface/keys.py",
         "int(self.first + layer in value)", "int(layer not in value)",
         "families.py::test_logits_are_theirs[llama4_even-fan_in]",

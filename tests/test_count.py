@@ -629,6 +629,7 @@ NO_FORMULA = {
     "bailing_hybrid",
     "flint",
     "laguna",
+    "gemma3n",
 }  # two conditions of layers, or a list of them
 
 

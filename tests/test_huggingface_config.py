@@ -492,3 +492,10 @@ def test_heads_of_layers_of_one_kind_are_as_many(heads: object) -> None:
     with pytest.raises(EinformerError) as error:
         einformer.from_huggingface(config_of("laguna_listed") | {"num_attention_heads_per_layer": heads})
     assert all("num_attention_heads_per_layer" in str(finding) for finding in error.value.findings)
+
+
+@pytest.mark.parametrize("part", [0.5, 1.0, -0.1, "0.95"])
+def test_parts_of_gates_that_are_closed(part: object) -> None:
+    """The quantile of one half is zero, which stands for gates that are all open."""
+    with refuses("E614", "activation_sparsity_pattern"):
+        einformer.from_huggingface(config_of("gemma3n") | {"activation_sparsity_pattern": [part, *[0.0] * 5]})

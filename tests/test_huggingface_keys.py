@@ -190,7 +190,18 @@ def test_any_value_of_any_key_has_a_verdict(value: object) -> None:
                 assert verdict(changed(config, place, value))
 
 
-NEW = ("laguna", "laguna_listed", "deepseek_v32", "glm_moe_dsa", "axk2", "gemma4", "gemma4_experts", "falcon_h1", "jetmoe")
+NEW = (
+    "laguna",
+    "laguna_listed",
+    "deepseek_v32",
+    "glm_moe_dsa",
+    "axk2",
+    "gemma4",
+    "gemma4_experts",
+    "falcon_h1",
+    "jetmoe",
+    "gemma3n",
+)
 WRONG: tuple[object, ...] = (-1, 0, 1.5, "x", None, [], [1], 10**20)
 
 

@@ -65,7 +65,7 @@ def refuses(code: str, *words: str) -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------ real wrappers
 
 # Theirs needs another package, or more than its defaults; of the last, ours needs the sizes.
-UNMADE = {"aya_vision", "fast_vlm", "granite4_vision", "hunyuan_vl", "perception_lm", "nemotron_h_omni"}
+UNMADE = {"aya_vision", "fast_vlm", "gemma3n", "granite4_vision", "hunyuan_vl", "perception_lm", "nemotron_h_omni"}
 PARTS = ("model.language_model.", "language_model.", "model.text_model.", "lm_head.")
 
 

@@ -95,6 +95,10 @@ GEMMA4_LARGE |= {
     "layer_types": ["sliding_attention", "full_attention"] * 2,
 }
 OF_GEMMA4: dict[str, Any] = {"enable_moe_block": True, "num_experts": 7, "top_k_experts": 3, "moe_intermediate_size": 9}
+GEMMA3N: dict[str, Any] = grouped(8, KINDS, num_hidden_layers=6, num_kv_shared_layers=3, sliding_window=11, hidden_size=60)
+GEMMA3N |= {"vocab_size_per_layer_input": VOCABULARY - 4, "hidden_size_per_layer_input": 6, "laurel_rank": 7}
+GEMMA3N |= {"activation_sparsity_pattern": [0.95, 0.0, 0.3, 0.0, 0.7, 0.0], "final_logit_softcapping": 0.7}
+GEMMA3N |= {"layer_types": ["sliding_attention", "full_attention"] * 3, "tie_word_embeddings": True}
 JETMOE: dict[str, Any] = {k: v for k, v in grouped().items() if k not in ("num_attention_heads", "head_dim")}
 JETMOE |= {"kv_channels": 6, "num_local_experts": 7, "num_experts_per_tok": 3, "rms_norm_eps": 1e-3}
 UNIFIED: dict[str, Any] = {k: v for k, v in GEMMA4_LARGE.items() if "per_layer_input" not in k}
@@ -211,6 +215,12 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
             "mlp_layer_types": MLPS,
             "rope_parameters": KINDS_IN_PART | {"full_attention": YARN | {"partial_rotary_factor": 0.5}},
         },
+    ),
+    "gemma3n": ("gemma3n_text", GEMMA3N),
+    "gemma3n_plain": (
+        "gemma3n_text",
+        GEMMA3N
+        | {"layer_types": None, "activation_sparsity_pattern": None, "num_kv_shared_layers": 0, "rope_parameters": None},
     ),
     "jetmoe": ("jetmoe", JETMOE),
     "jetmoe_untied": (

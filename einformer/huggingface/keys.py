@@ -34,8 +34,10 @@ class Key:
     agrees: bool = False
 
     def once(self, values: Mapping[str, object]) -> object:
-        value = values[self.key]
-        if not isinstance(value, list) or len(value) != values.get(self.repeated):
+        value, count = values[self.key], values.get(self.repeated)
+        if not isinstance(value, list) or not self.repeated:
+            return value
+        if len(value) != count and Key("", "L", WHOLE).holds(count):  # a wrong number has an error of its own
             return value
         return value[0] if value and all(element == value[0] for element in value) else value
 
@@ -119,12 +121,14 @@ class WordList:
 class NumberList:
     """A list of numbers in the range of a key. With `layers`, the numbers name layers, which are 1 where the others are 0.
 
-    The `first` layer has this number. An `empty` list may stand for no list.
+    The `first` layer has this number. An `empty` list may stand for no list. A part of normal numbers stands for the `quantile`
+    below which they are, 0 for 0; that of one half is 0 too, and not said.
     """
 
     letter: str
     range: str
     layers: bool = False
+    quantile: bool = False
     empty: bool = False
     required: bool = False
     first: int = 0
@@ -134,9 +138,11 @@ class NumberList:
         return value is not None and not (self.empty and value == [])
 
     def holds(self, value: object) -> bool:
-        return isinstance(value, list) and all(map(self._key.holds, value))
+        return isinstance(value, list) and all(map(self._key.holds, value)) and not (self.quantile and 0.5 in value)
 
     def numbers(self, value: Sequence[float], given: Mapping[str, float]) -> list[float]:
+        if self.quantile:
+            return [_find_quantile(part) if part else 0 for part in value]
         return [int(self.first + layer in value) for layer in range(int(given["L"]))] if self.layers else list(value)
 
     @property
@@ -150,6 +156,12 @@ class NumberList:
     @property
     def _key(self) -> Key:
         return Key("", self.letter, self.range)
+
+
+def _find_quantile(part: float) -> float:
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(part)
 
 
 # Pairs of words and counts, no more in sum than there may be layers.
