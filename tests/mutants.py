@@ -159,7 +159,7 @@ MUTANTS = (
     _mutant(
         "a name of one letter is a word of the language", "language/suggestions.py",
         """if len(name.rstrip("'")) > 1 else ()""", "if True else ()",
-        "errors.py::test_a_name_of_one_letter_is_never_a_word_of_the_language[R]",
+        "errors.py::test_a_name_of_one_letter_is_never_a_word_of_the_language[O]",
     ),
     _mutant(
         "letters of a comment look like those of the text", "language/suggestions.py",
@@ -1988,7 +1988,8 @@ MUTANTS = (
     _mutant(
         "a feature of an open size is a position", "program/attending.py",
         "return MANY // 2 if is_open else", "return MANY if is_open else",
-        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[queries of a norm",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts"
+        "[queries of a norm, keys of the same input, and a sink]",
     ),
     _mutant(
         "what the first step computes is there at the next", "interpreters/torch/decode.py",

@@ -114,9 +114,10 @@ class Agreement:
     def refusal(self) -> Callable[..., Exception]:
         count = len(find_parameters(self.function))
 
-        @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
         def describe(*values: Any) -> str:
             return str(self.error(values[:count], *values[count:]))
+
+        describe._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as `assume_constant_result`, without Dynamo
 
         def refuse(values: tuple[Any, ...], *result: Any) -> Exception:
             return ValueError(describe(*values, *result)) if torch.compiler.is_compiling() else self.error(values, *result)

@@ -291,9 +291,12 @@ def refuse(code: str, message: str, facts: tuple[str, ...] = (), fix: str = "") 
     return fail(code, message, facts=facts, fix=fix)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _write_text(code: str, message: str, facts: tuple[str, ...], fix: str) -> str:
     return str(fail(code, message, facts=facts, fix=fix))
+
+
+# As `torch.compiler.assume_constant_result` does, which imports Dynamo: a second, before anything is compiled.
+_write_text._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 # The sizes of the inputs. Raise E401, E701, E702 or E703 where they do not fit.
