@@ -159,7 +159,7 @@ MUTANTS = (
     _mutant(
         "a name of one letter is a word of the language", "language/suggestions.py",
         """if len(name.rstrip("'")) > 1 else ()""", "if True else ()",
-        "errors.py::test_a_name_of_one_letter_is_never_a_word_of_the_language[O]",
+        "errors.py::test_a_name_of_one_letter_is_never_a_word_of_the_language[M]",
     ),
     _mutant(
         "letters of a comment look like those of the text", "language/suggestions.py",

@@ -356,9 +356,9 @@ def test_a_size_of_documents_is_no_tensor() -> None:
     assert (finding.code, finding.fix) == ("E204", "a size: `D`")
 
 
-@pytest.mark.parametrize("name", ["O", "R"])
+@pytest.mark.parametrize("name", ["M", "O", "R"])
 def test_a_name_of_one_letter_is_never_a_word_of_the_language(name: str) -> None:
-    """Neither `or` nor `Dr`."""
+    """Neither `Sm` nor `or` nor `Dr`."""
     (finding,) = examined(LAYER + f"z_d {name}_d")
     assert finding.fix == f"`weights {name}_d`, or its definition on a line before"
 
