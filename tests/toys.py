@@ -96,6 +96,8 @@ GPT: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 40, "n_head": 5, "n_l
 CODEGEN: dict[str, Any] = NAMED | {"n_embd": 80, "n_head": 8, "rotary_dim": 6}
 XGLM: dict[str, Any] = {"d_model": 30, "ffn_dim": 31, "attention_heads": 5, "num_layers": 2, "dropout": 0.2, "pad_token_id": 1}
 XGLM |= {"vocab_size": VOCABULARY}
+BIOGPT: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
+BIOGPT |= {"max_position_embeddings": 41, "activation_dropout": 0.2, "pad_token_id": 1, "layer_norm_eps": 1e-3}
 PERSIMMON: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_size": 31}
 PHIMOE: dict[str, Any] = grouped(None, hidden_size=60, num_local_experts=7, router_jitter_noise=0.2, lm_head_bias=True)
 MSCALES: dict[str, Any] = ROPE | {
@@ -291,6 +293,8 @@ TOYS: dict[str, tuple[str, dict[str, Any]]] = {
     "codegen_tied": ("codegen", CODEGEN | {"tie_word_embeddings": True}),
     "xglm": ("xglm", XGLM),
     "xglm_unscaled": ("xglm", XGLM | {"scale_embedding": False, "tie_word_embeddings": False}),
+    "biogpt": ("biogpt", BIOGPT),
+    "biogpt_unscaled": ("biogpt", BIOGPT | {"scale_embedding": False, "tie_word_embeddings": False}),
     "persimmon": ("persimmon", PERSIMMON | {"rope_parameters": PARTIAL}),
     "ministral_listed": ("ministral", grouped(sliding_window=11, layer_types=LAYERS)),
     "ministral": ("ministral", grouped(sliding_window=11)),
