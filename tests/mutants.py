@@ -1720,6 +1720,11 @@ MUTANTS = (
         "plan.py::test_ranks_in_zigzag_compute_as_much_as_each_other",
     ),
     _mutant(
+        "what is read of weights that ranks share is not given to them", "interpreters/torch/checkpoints.py",
+        "for shared, whole in opened.items():", "for shared, whole in ():",
+        "ranks.py::test_weights_that_ranks_of_the_batch_share_are_saved_for_any_mesh",
+    ),
+    _mutant(
         "neighbours have as many positions as a window", "interpreters/count/exchanges.py",
         "self.sizes.smallest((self.sizes.value(e), others))", "self.sizes.value(e)",
         "sharding.py::test_the_bytes_of_neighbours_are_a_formula",

@@ -295,7 +295,7 @@ def refuse_sharing() -> None:
     with pytest.raises(EinformerError, match="E744 the ranks of the batch share its weights"):
         module.generate(torch.zeros(1, 2, dtype=torch.int64), 1)
     with pytest.raises(EinformerError, match="E744 stages of a pipeline, and weights that ranks of the batch share"):
-        module.save_checkpoint("nowhere")
+        module.join_weights()
 
 
 def log_sharing() -> None:

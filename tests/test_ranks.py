@@ -447,14 +447,17 @@ def advance(module: Any, optimizer: Any, whole: Whole, mesh: Any = None) -> dict
     module.eval()(*inputs).backward(gradient)
     for axis in whole.sharding.rows if mesh is not None else ():
         for parameter in module.parameters():
-            dist.all_reduce(parameter.grad, group=mesh.get_group(axis))
+            if module.zero:  # a mean
+                parameter.grad.mul_(dict(whole.sharding.mesh)[axis])
+            else:
+                dist.all_reduce(parameter.grad, group=mesh.get_group(axis))
     optimizer.step()
-    return dict(module.state_dict())
+    return dict(list_tensors(module, None))
 
 
-def build_training(mesh: str = "", shard: str = "", plan: str = "fast") -> tuple[Any, torch.optim.Optimizer]:
+def build_training(mesh: str = "", shard: str = "", plan: str = "fast", zero: int = 0) -> tuple[Any, torch.optim.Optimizer]:
     torch.manual_seed(5)
-    named: dict[str, Any] = {"mesh": mesh, "shard": shard} if mesh else {}
+    named: dict[str, Any] = {"mesh": mesh, "shard": shard, "zero": zero} if mesh else {}
     module: Any = bound("llama").build(plan=plan, dtype=torch.float64, **named)
     return module, torch.optim.AdamW(module.parameters(), lr=0.01)
 
@@ -509,10 +512,50 @@ def test_training_goes_on_from_a_checkpoint_on_another_mesh_and_on_none(tmp_path
         assert_near(weights[path], weight, path)
 
 
-def step_by_tenths(name: str, mesh: str = "", shard: str = "") -> tuple[Any, torch.optim.Optimizer]:
+def resume_shared(folder: Path) -> None:
+    """Saved where two ranks share all weights, read where they share them otherwise, split them, or have them whole."""
+    wanted = train_alone(3)
+    for mesh, shard, plan, zero in [
+        ("dp=2", "dp: b", "fast", 3),
+        ("dp=2", "dp: b", "notation", 3),
+        ("dp=2", "dp: b", "fast", 2),
+        ("dp=2", "dp: b", "fast", 0),
+        ("tp=2", "tp: g f v", "fast", 0),
+    ]:
+        module, optimizer = build_training(mesh, shard, plan, zero)
+        whole = Whole(bound("llama"), read(bound("llama"), {mesh[:2]: 2}, shard), plan)
+        if (folder / "shared").exists():
+            module.load_checkpoint(folder / "shared", optimizer)
+        else:
+            for _ in range(2):
+                advance(module, optimizer, whole, module.mesh)
+            module.save_checkpoint(folder / "shared", optimizer)
+        weights = advance(module, optimizer, whole, module.mesh)
+        for path, weight in module.take(wanted).items():
+            assert_near(weights[path], weight, f"{shard} {zero} {path}")
+    module, optimizer = build_training("dp=2", "dp: b", "fast", 3)
+    refuse(["E801 .* is there already", "E745 rank 0 cannot go on"], lambda: module.save_checkpoint(folder / "shared"))
+    before = dict(list_tensors(module, optimizer))
+    none = folder / ("none" if dist.get_rank() else "shared")
+    refuse(["E745 rank 1 cannot go on", "E802"], lambda: module.load_checkpoint(none, optimizer))
+    assert all(torch.equal(tensor, before[path]) for path, tensor in list_tensors(module, None))
+
+
+@pytest.mark.slow
+def test_weights_that_ranks_of_the_batch_share_are_saved_for_any_mesh(tmp_path: Path) -> None:
+    in_processes(2, tmp_path, resume_shared, tmp_path)
+    module, optimizer = build_training()
+    module.load_checkpoint(tmp_path / "shared", optimizer)
+    whole = Whole(bound("llama"), read(bound("llama"), {"tp": 2}, "tp: g f v"), "fast")
+    weights = advance(module, optimizer, whole)
+    for path, weight in train_alone(3).items():
+        assert_near(weights[path], weight, path)
+
+
+def step_by_tenths(name: str, mesh: str = "", shard: str = "", zero: int = 0) -> tuple[Any, torch.optim.Optimizer]:
     """A module after a step in which each gradient is a tenth of its weight."""
     torch.manual_seed(5)
-    named: dict[str, Any] = {"mesh": mesh, "shard": shard} if mesh else {}
+    named: dict[str, Any] = {"mesh": mesh, "shard": shard, "zero": zero} if mesh else {}
     module: Any = bound(name).build(dtype=torch.float64, **named)
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.01)
     for parameter in module.parameters():
@@ -522,19 +565,20 @@ def step_by_tenths(name: str, mesh: str = "", shard: str = "") -> tuple[Any, tor
 
 
 STAGES = [
-    (2, "llama", "pp=2", "pp: l"),
-    (4, "gemma3", "pp=2,tp=2", "pp: l; tp: g f v"),  # E is tied: two stages have it
-    (4, "mixtral", "pp=2,tp=2", "pp: l; tp: g x v"),
+    (2, "llama", "pp=2", "pp: l", 0),
+    (4, "gemma3", "pp=2,tp=2", "pp: l; tp: g f v", 0),  # E is tied: two stages have it
+    (4, "mixtral", "pp=2,tp=2", "pp: l; tp: g x v", 0),
+    (4, "llama", "pp=2,dp=2", "pp: l; dp: b", 3),
 ]
 
 
 def save_stages(folder: Path) -> None:
-    for count, name, mesh, shard in STAGES:
+    for count, name, mesh, shard, zero in STAGES:
         if count == dist.get_world_size():
-            module, optimizer = step_by_tenths(name, mesh, shard)
+            module, optimizer = step_by_tenths(name, mesh, shard, zero)
             before = {path: tensor.clone() for path, tensor in list_tensors(module, optimizer)}
             module.save_checkpoint(folder / name, optimizer)
-            module, optimizer = step_by_tenths(name, mesh, shard)
+            module, optimizer = step_by_tenths(name, mesh, shard, zero)
             torch.nn.init.zeros_(next(module.parameters()))
             module.load_checkpoint(folder / name, optimizer)
             for path, tensor in list_tensors(module, optimizer):
@@ -555,8 +599,8 @@ def test_stages_save_one_checkpoint_of_the_whole_model(count: int, tmp_path: Pat
                 assert_near(tensor, wanted[path], path)
 
 
-def die_while_saving(folder: Path) -> None:
-    module, optimizer = build_training("tp=2", "tp: g f v")
+def die_while_saving(folder: Path, mesh: str, shard: str, zero: int) -> None:
+    module, optimizer = build_training(mesh, shard, "fast", zero)
     module.save_checkpoint(folder / "old", optimizer)
     with pytest.MonkeyPatch.context() as patch:
         if dist.get_rank():
@@ -566,9 +610,10 @@ def die_while_saving(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_rank_that_dies_while_it_saves_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mesh", "shard", "zero"), [("tp=2", "tp: g f v", 0), ("dp=2", "dp: b", 3)])
+def test_a_rank_that_dies_while_it_saves_loses_nothing(mesh: str, shard: str, zero: int, tmp_path: Path) -> None:
     """The others have an error, what was there is whole, and what was to come is not there."""
-    in_processes(2, tmp_path, die_while_saving, tmp_path)
+    in_processes(2, tmp_path, die_while_saving, tmp_path, mesh, shard, zero)
     module, optimizer = build_training()
     before = {path: weight.clone() for path, weight in module.state_dict().items()}
     torch.nn.init.zeros_(module.E)

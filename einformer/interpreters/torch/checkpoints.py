@@ -20,7 +20,8 @@ from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 from einformer.errors import fail
 from einformer.interpreters.torch.ranks import list_paths
@@ -44,7 +45,8 @@ def save(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
 # Reads a folder that `save` wrote. Raises EinformerError E701, E704, E745, E802, and then changes nothing.
 def load(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None:
     module.meet(lambda: _prepare(module, folder, optimizer), everywhere=True)
-    own = dict(list_tensors(module, optimizer))
+    opened = dict[Tensor, Tensor]()
+    own = dict(list_tensors(module, optimizer, functools.partial(_open, opened)))
     read = {path: _place(module, path, torch.empty_like(tensor)) for path, tensor in own.items()}
     work = functools.partial(state_dict_loader.load, read, checkpoint_id=folder)
     module.meet(lambda: _exchange(module, work, "E802", f"`{folder}` cannot be read"), everywhere=True)
@@ -52,21 +54,48 @@ def load(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> None
         for path, tensor in own.items():
             new = read[path]
             tensor.copy_(new.to_local() if isinstance(new, DTensor) else new)
+        for shared, whole in opened.items():
+            assert isinstance(shared, DTensor)
+            shared.copy_(distribute_tensor(whole, shared.device_mesh, shared.placements, src_data_rank=None))
 
 
-# Names are paths in the whole model. A number of an optimizer stands under each weight.
-def list_tensors(module: Any, optimizer: Optimizer | None) -> Iterator[tuple[str, Tensor]]:
-    yield from ((module.find_whole(path), view) for path, view in list_views(module))
+# What ranks of the batch share is gathered.
+def _gather(tensor: Tensor) -> Tensor:
+    whole: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return whole.detach()
+
+
+# What ranks of the batch share is read whole: into a tensor that holds nothing yet.
+def _open(opened: dict[Tensor, Tensor], tensor: Tensor) -> Tensor:
+    if not isinstance(tensor, DTensor):
+        return tensor.detach()
+    return opened.setdefault(tensor, torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+def _find_size(tensor: Tensor) -> Tensor:
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+
+
+# Names are paths in the whole model. A number of an optimizer stands under each weight. `of` gives the numbers of a parameter.
+def list_tensors(
+    module: Any, optimizer: Optimizer | None, of: Callable[[Tensor], Tensor] = _gather
+) -> Iterator[tuple[str, Tensor]]:
+    for inner in module.modules():
+        if isinstance(inner, FSDPModule):
+            inner.reshard()  # else these are no parameters of the optimizer
+    yield from ((module.find_whole(path), view) for path, view in list_views(module, of))
     state = {} if optimizer is None else optimizer.state
     shapes = {name: value.shape for own in state.values() for name, value in own.items() if isinstance(value, Tensor)}
     for name, shape in sorted(shapes.items()):
-        for path, view in list_views(module, functools.partial(_spread, state, name)):
+        for path, view in list_views(module, functools.partial(_spread, state, name, of)):
             yield f"{STATE}{module.find_whole(path)}.{name}", view if shape else view[(0,) * view.dim()]
 
 
-def _spread(state: Mapping[Tensor, Mapping[str, Tensor]], name: str, parameter: Tensor) -> Tensor | None:
+def _spread(
+    state: Mapping[Tensor, Mapping[str, Tensor]], name: str, of: Callable[[Tensor], Tensor], parameter: Tensor
+) -> Tensor | None:
     value = state.get(parameter, {}).get(name)
-    return None if value is None else value.detach().expand(parameter.shape)
+    return None if value is None else of(value).expand(parameter.shape)
 
 
 def _place(module: Any, path: str, tensor: Tensor) -> Tensor:
@@ -119,7 +148,7 @@ def _prepare(module: Any, folder: pathlib.Path, optimizer: Optimizer | None) -> 
     shapes = {path: tuple(entry.size) for path, entry in stored.items() if isinstance(entry, TensorStorageMetadata)}
     if optimizer is not None:
         _make_state(module, optimizer, shapes)
-    wanted = {path: _find_shape(module, path, tensor) for path, tensor in list_tensors(module, optimizer)}
+    wanted = {path: _find_shape(module, path, tensor) for path, tensor in list_tensors(module, optimizer, _find_size)}
     missing = [f"`{path}`" for path in wanted if path not in shapes]
     others = set() if module.recipe.piped is None else list_paths(module.recipe.piped.whole)  # of other stages
     extra = [f"`{path}`" for path in shapes if path not in others.union(wanted) and not path.startswith(STATE)]
@@ -139,7 +168,7 @@ def _find_shape(module: Any, path: str, tensor: Tensor) -> tuple[int, ...]:
 
 
 def _make_state(module: Any, optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    weights = {path for path, _ in list_views(module)}
+    weights = {path for path, _ in list_views(module, _find_size)}
     names = {path.rpartition(".")[2]: shape for path, shape in shapes.items() if path.startswith(STATE)}
     for parameter in module.parameters() if weights else ():
         for name, shape in names.items():

@@ -199,16 +199,15 @@ class Parts:
         """
         if torch.compiler.is_compiling():
             return work()
-        if everywhere and self.zero:
-            self.refuse_files()
         axes = [*self.together, *dict.fromkeys(axis for _, axis in self.sharding.in_weights)]
         return agree_over(self.mesh, dict(self.sharding.mesh) if everywhere else axes, work, lambda _: told)
 
     def refuse_files(self) -> None:
-        """Raises EinformerError E744 for a stage of a pipeline, and where the ranks of the batch share weights."""
+        """Raises EinformerError E744 where files of transformers are not read or written: for a stage of a pipeline, and where
+        the ranks of the batch share weights."""
         if self.zero or self.recipe.piped is not None:
-            message = "stages of a pipeline, and weights that ranks of the batch share, have no files"
-            raise fail("E744", message, fix="`state_dict` and `load_state_dict`")
+            message = "stages of a pipeline, and weights that ranks of the batch share, have no files of transformers"
+            raise fail("E744", message, fix="`save_checkpoint` and `load_checkpoint`")
 
     def is_first(self) -> bool:
         return not any(self.mesh.get_local_rank(axis) for axis, _ in self.sharding.mesh)
