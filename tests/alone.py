@@ -64,6 +64,11 @@ LINES = {
     "j_ed = tanh(c_ed) n_d | return z_bsd n_d j_ed",
     "a loop of what is the same at every step": "model Main(c_ed, z_bsd) -> y_bse causal in s: | j_ed = tanh(c_ed) | "
     "k_ed = j_ed | for l < 3: |   k_ed <- k_ed / 2 + j_ed | return z_bsd k_ed + z_bsd j_ed",
+    "a loop that computes what nothing reads": "TOKENS | weights E_vd | for l < 3: |   u_bsd = E_{x_bs d} + l | "
+    "  u_bsd <- tanh(u_bsd) | return E_{x_bs d}",
+    "a layer in the step of a state": "layer Gate(z_sd) -> g_s: | weights U_d | return sigmoid(z_sd U_d) | MODEL | "
+    "S_bsd = Gate(z_bsd) z_bsd + S_{b(s - 1)d} / 2 | return S_bsd",
+    "a branch by a running sum": "MODEL | r_bsd = sqrt(abs(z_bsd)) | return z_bsd + where(cumsum_s(z_bsd) > 0, r_bsd, 0)",
     "a state over its taps": "MODEL | weights P_e | S_bsd = P_e S_{b(s - e - 1)d} / 3 + z_bsd | return S_bsd",
     "a factor beside a linear map has an index of its own": "MODEL | weights W_de, γ_a | h_bsea = z_bsd W_de γ_a | "
     "return z_bsd + sum_{ea} h_bsea",
@@ -205,7 +210,8 @@ def _around(form: str) -> str:
         row = "return " + around.format(f"E_{{{number.format()} d}}") if around else ""
         return "TOKENS | weights E_vd | " + (row or f"n_bs = {number.format(n='V')} | return E_{{n_bs d}}")
     if form in rare.BRANCHES:
-        value, readers = (part.format("z_bsd", "r_bsd", "d") for part in rare.BRANCHES[form])
-        return f"MODEL | r_bsd = {value} | return z_bsd + {readers}"
+        value, readers = (part.format("z_bsd", "r_bsd", "d", "q_bsd") for part in rare.BRANCHES[form])
+        later = " | q_bsd = z_bsd W_d' W_d'" * ("q_bsd" in readers)
+        return f"MODEL{' | weights W_d' * bool(later)} | r_bsd = {value}{later} | return z_bsd + {readers}"
     table, lines, parts = next(row for row in AROUND if form in row[0])
     return lines.replace("FORM", table[form].format(*parts, n="D"))

@@ -157,6 +157,11 @@ MUTANTS = (
         "errors.py::test_a_position_that_is_not_before_is_named",
     ),
     _mutant(
+        "a mask that the scores lack is not told beside the leak", "language/check.py",
+        "facts=(*finding.facts, *unread)", "facts=(*finding.facts,)",
+        "errors.py::test_a_mask_that_the_scores_lack_is_told_beside_the_leak",
+    ),
+    _mutant(
         "a name of one letter is a word of the language", "language/suggestions.py",
         """if len(name.rstrip("'")) > 1 else ()""", "if True else ()",
         "errors.py::test_a_name_of_one_letter_is_never_a_word_of_the_language[M]",
@@ -1951,7 +1956,7 @@ MUTANTS = (
     ),
     _mutant(
         "what a condition is made of need not be there", "interpreters/torch/emit.py",
-        "case op.Map() | op.Spread() | op.Constant() | op.Iota():", "case _:",
+        "case op.Map() | op.Spread() | op.Constant() | op.Iota() | op.Reduce():", "case _:",
         "slots.py::test_a_condition_is_computed_where_it_is_known",
     ),
     # ------------------------------------------------------------------------------------- forms that no random text wrote
@@ -2005,6 +2010,36 @@ MUTANTS = (
         "what a turn makes is there after its loop", "program/decoding.py",
         "if value not in turned}", "}",
         "interpreters.py::test_each_form_alone[distinct-a loop of what is the same at every step]",
+    ),
+    _mutant(
+        "a step calls a layer for all positions", "interpreters/torch/emit.py",
+        "return [value for value in whole if value not in", "return [value for value in () if value not in",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a layer in the step of a state]",
+    ),
+    _mutant(
+        "a loop has lines that compute something", "interpreters/torch/emit.py",
+        'if all(line.lstrip().startswith("#") for line in lines):', "if not lines:",
+        "interpreters.py::test_each_form_alone[distinct-a loop that computes what nothing reads]",
+    ),
+    _mutant(
+        "a root stands before the condition of its branch", "interpreters/torch/emit.py",
+        "return defines and not all(", "return not defines and not all(",
+        "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a condition on a later product-notation]",
+    ),
+    _mutant(
+        "a root stands behind a change of what it reads", "interpreters/torch/emit.py",
+        'changes = line.equation is None or line.equation.relation == "<-"', "changes = line.equation is None",
+        "slots.py::test_a_condition_is_not_about_the_letters_of_an_operator_in_its_branch[a name before a change-notation]",
+    ),
+    _mutant(
+        "a condition on a reduction is not known", "interpreters/torch/emit.py",
+        "| op.Constant() | op.Iota() | op.Reduce():", "| op.Constant() | op.Iota():",
+        "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a condition on a reduction-notation]",
+    ),
+    _mutant(
+        "a running sum of a condition goes on twice", "interpreters/torch/emit.py",
+        "if row_of(name, True).looks_back:", "if name.isdigit():",
+        "interpreters.py::test_each_form_alone[distinct-a branch by a running sum]",
     ),
     _mutant(
         "experts are chosen where there are no numbers", "interpreters/torch/fast.py",

@@ -55,6 +55,7 @@ ORDERS = {  # how often, in percent
     "a look-up in a look-up": 20,
     "keys of another tensor": 30,
     "a state over its taps": 25,
+    "a layer in the step of a state": 50,
     "attention over weights": 40,
     "attention over another tensor": 80,
     "a layer in a branch that data choose": 15,
@@ -195,7 +196,7 @@ LAZY = {  # branches that are nothing where they are not taken
     "lazy: a choice over the letter of the condition": "where({0} > 0, (sum_{1} where({0} > 1, log({0}), {0})), 0)",
     "lazy: the number of the condition": "where({1} < 2, (sum_{1} sqrt({1} + {0}^2)), {0})",
 }
-BRANCHES = {  # that read a value with a name, {1}, made of a tensor {0} over the letter {2}: a formula of it, and its readers
+BRANCHES = {  # a value with a name, {1}, made of a tensor {0} over the letter {2}, and its readers; {3} has the sign of {0}
     "branch: a name": ("sqrt({0})", "where({0} > 0, {1}, 0)"),
     "branch: a name with an inverse": ("1 / {0}", "where({0} > 0, {0} {1}, {0})"),
     "branch: a name in a product": ("log({0})", "where({0} <= 0, {0}, 2 {1} {0})"),
@@ -206,6 +207,8 @@ BRANCHES = {  # that read a value with a name, {1}, made of a tensor {0} over th
     "branch: a name beside": ("log(1 + abs({0}))", "where({0} > 0, {1}, 0) - {1} / 2"),
     "branch: a name under a sum": ("sqrt(abs({0}))", "where({0} > 0, (sum_{2} {1}), {0})"),
     "branch: a name under a softmax": ("1 / (1 + {0}^2)", "where({0} > 0, Sm_{2} {1}, {0})"),
+    "branch: a later product": ("sqrt({0})", "where({3} > 0, 2 {1}, {0})"),
+    "branch: a reduction": ("log({0})", "where(min({0}, max_{2} {0}) > 0, {1}, {0})"),
     "branch: a name in a condition": ("1 / (1 + {0}^2)", "where({1} > 1 / 2, {1}, {0} / 3)"),
 }
 TABLES = (MASKS, CHANGES, TIMES, BEFORE, PLACES, NUMBERS, TOKENS, SCALES, FACTORS, STATES, SPELLINGS, SPARSE, LAZY, BRANCHES)

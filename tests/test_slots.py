@@ -234,6 +234,18 @@ LAZY = {
     "two branches that read a name": ("r_bsd = sqrt(z_bsd)", "where(z_bsd > 0, r_bsd, 0) + where(z_bsd > 0, 2 r_bsd, 1)"),
     "a condition on the root": ("r_bsd = 1 / z_bsd", "where(z_bsd != 0, r_bsd, 0)"),
     "a root in a loop": ("for l < 2:", "  r_bsd = sqrt(z_bsd)", "  z_bsd <- where(z_bsd > 0, r_bsd, 0)", "z_bsd"),
+    "a condition on a reduction": ("r_bsd = sqrt(z_bsd)", "where(min(z_bsd, max_d z_bsd) > 0, r_bsd, 0)"),
+    "a condition on a later product": (
+        "r_bsd = sqrt(z_bsd)",
+        "u_bsd = 2 r_bsd + 1",
+        "q_bsd = z_bsd W_d' W_d'",
+        "where(q_bsd > 0, u_bsd W_d, 0)",
+    ),
+    "a condition on a later state": (
+        "r_bsd = log(z_bsd)",
+        "S_bsd = tanh(S_{b(s - 1)d}) / 9 + 9 z_bsd",
+        "where(S_bsd > 0 and z_bsd > 0, r_bsd, 0)",
+    ),
     "a root under a sum": (
         "r_bsd = sqrt(z_bsd)",
         "where(z_bsd >= 0, mean_d(1 / (9 + z_bsd)) + where(z_bsd > 0, r_bsd, 0), 0)",
@@ -282,6 +294,12 @@ SHADOWED = {
         "  r_bsd <- 1 / (abs(z_bsd) + 1)",
         "  z_bsd <- z_bsd + where(z_bsd > 0, r_bsd, 0)",
         "z_bsd",
+    ),
+    "a name before a change": (
+        "r_bsd = sqrt(abs(z_bsd))",
+        "z_bsd <- z_bsd / 2",
+        "q_bsd = z_bsd W_d' W_d'",
+        "where(q_bsd > 0, r_bsd W_d, 0)",
     ),
     "other positions": "where(z_bsd > 0, W_d' z_bsd' / abs(z_bsd'), 0)",
 }

@@ -810,6 +810,10 @@ class _Body:
             name = self.fresh("SZ")
             past = self.file.spell(name, ["(s - 1)" if letter == "s" else letter for letter in value.letters])
             new = f"cumsum_s {self.read(value)}" if self.file.chance(20) else self.read(value)
+            called = [one for one in self.file.signatures if one.formal == one.output and set(one.formal) <= set(value.letters)]
+            called = [one for one in called if not (one.mask or one.number or one.other)]
+            if called and self.file.does("a layer in the step of a state"):
+                new = f"{self.callee(self.random.choice(called), (), value.letters, {})}({self.read(value)})"
             letters = [letter for letter in value.letters if letter in FEATURES]
             if letters and self.file.chance(30):
                 other = {letters[0]: letters[0] + "'"}
@@ -1059,7 +1063,12 @@ class _Body:
         if value := self.pick(lambda value: bool(self.free(value))):
             text, over = self.read(self.felt(value, self.free(value))), self.random.choice(self.free(value))
             inner, readers = self.file.form(rare.BRANCHES) or ("{0}", "{1}")
-            self.define(value.letters, readers.format(text, self.passing(value.letters, inner.format(text)), over))
+            named = self.passing(value.letters, inner.format(text))
+            if "{3}" in readers:
+                weight = self.weight((over + "'",))
+                later = self.passing(value.letters, f"{text} {self.read(weight)} {self.read(weight)}")
+                readers = readers.replace("{3}", later)
+            self.define(value.letters, readers.format(text, named, over))
 
 
 RARE = (

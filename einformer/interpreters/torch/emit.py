@@ -154,13 +154,31 @@ class Emitter:
             yield f"return {self.text(self.function.output)}"
 
     def lines(self, lines: tuple[Line | Turns, ...], indent: str) -> Iterator[str]:
+        waiting = list[Line]()
         for line in lines:
-            if isinstance(line, Turns):
-                yield from self.loop(line, indent)
+            if isinstance(line, Line) and self.waits(line):
+                waiting.append(line)
             else:
-                yield from [] if line.equation is None else [self.shell.write_comment(line, indent)]
-                yield from (f"{indent}# {text}" for text in describe_exchange(line.value, self.context))
-                yield from (indent + text for text in self.line(line))
+                if isinstance(line, Turns) or self.ends_waiting(line, waiting):
+                    yield from (text for late in waiting for text in self.write_line(late, indent))
+                    waiting.clear()
+                yield from self.loop(line, indent) if isinstance(line, Turns) else self.write_line(line, indent)
+        yield from (text for late in waiting for text in self.write_line(late, indent))
+
+    def write_line(self, line: Line, indent: str) -> Iterator[str]:
+        yield from [] if line.equation is None else [self.shell.write_comment(line, indent)]
+        yield from (f"{indent}# {text}" for text in describe_exchange(line.value, self.context))
+        yield from (indent + text for text in self.line(line))
+
+    # What branches alone read stands where their condition is known, if that is before a line that reads it (R8).
+    def waits(self, line: Line) -> bool:
+        defines = line.equation is not None and line.equation.relation == "=" and not isinstance(line.value.operation, op.Recur)
+        return defines and not all(self.is_known(condition) for condition, _ in self.list_conditions(line.value))
+
+    # A line that reads one of these, or changes a tensor that they may read, stands behind them.
+    def ends_waiting(self, line: Line, waiting: Sequence[Line]) -> bool:
+        changes = line.equation is None or line.equation.relation == "<-"
+        return changes or not {late.value for late in waiting}.isdisjoint(walk(line.value, closed=self.stored))
 
     # The axes lie as written; a number without axes stays one of Python.
     def line(self, line: Line) -> Iterator[str]:
@@ -180,12 +198,15 @@ class Emitter:
         for carried in turns.carried:
             if carried.before is not None:
                 yield from (indent + line for line in self.enter(carried, carried.before, places[carried.name]))
-        yield f"{indent}for {self.shell.write_turning(turns)}:"
         self.turns[turns.letter] = turns.letter
-        yield from self.lines(turns.lines, indent + INDENT)
+        lines = [*self.lines(turns.lines, indent + INDENT)]
         for carried in turns.carried:
-            yield from (indent + INDENT + line for line in self.leave(carried, places.get(carried.name)))
+            lines += (indent + INDENT + line for line in self.leave(carried, places.get(carried.name)))
         del self.turns[turns.letter]
+        if all(line.lstrip().startswith("#") for line in lines):  # nothing reads what the turns compute
+            yield from (line.removeprefix(INDENT) for line in lines)
+        else:
+            yield from [f"{indent}for {self.shell.write_turning(turns)}:", *lines]
 
     def find_place_named(self, name: str, value: Value) -> Variable:
         return next(place for place in self.stored[value] if place.name == self.names[name])
@@ -250,12 +271,14 @@ class Emitter:
     def has_steep(self, value: Value) -> bool:
         return any(is_steep(inside) for inside in walk(value, closed=self.stored) if inside not in self.stored)
 
-    # The condition can be computed here, number by number.
+    # The condition can be computed here, without a product, a layer or a recurrence.
     def is_known(self, condition: Value) -> bool:
         match condition.operation:
             case _ if condition in self.stored:
                 return True
-            case op.Map() | op.Spread() | op.Constant() | op.Iota():
+            case op.Reduce(name) if row_of(name, True).looks_back:
+                return False
+            case op.Map() | op.Spread() | op.Constant() | op.Iota() | op.Reduce():
                 return all(map(self.is_known, condition.operands))
             case _:
                 return False
@@ -569,6 +592,10 @@ class Emitter:
             kind += "" if whole else ", requires_grad=torch.is_grad_enabled()"
             yield f'{started} = Received.apply(torch.zeros({", ".join([str(recur.back), *sizes])}, {kind}), "{mesh}")'
             zeros = f"[*{started}]"
+        for number, value in enumerate(self.find_whole(recur)):
+            code, name = self.code(value), f"{key(line.name)}_called{number or ''}"
+            yield f"{name} = {code.text}"
+            self.lay(value, Variable(name, tuple((dim,) for dim in code.dims), code.kind))
         yield f"{steps} = {self.start_steps(recur, zeros, axis)}"
         yield f"for step in range({self.context.size(recur.letter)}):"
         self.steps[recur.so_far] = steps, axis, recur.back
@@ -583,6 +610,12 @@ class Emitter:
             others = [started, *(self.code(value).text for value in read if value in self.stored and value.kind == "tensor")]
             stacked = f'HandedOn.apply(torch.stack({steps}[-{recur.back}:]), {stacked}, "{mesh}", {", ".join(others)})'
         yield f"{self.name(line)} = {stacked}"
+
+    # What layers give for all positions, of which a step reads its own, is computed once, before the steps.
+    def find_whole(self, recur: op.Recur) -> list[Value]:
+        gathered = (value.operation for value in walk(recur.step, closed=self.stored) if isinstance(value.operation, op.Gather))
+        whole = dict.fromkeys(e.argument for e in gathered if isinstance(e.argument.operation, op.Call | op.Reduce))
+        return [value for value in whole if value not in self.stored and recur.so_far not in set(walk(value))]
 
     def start_steps(self, recur: op.Recur, zeros: str, axis: int) -> str:
         return zeros
