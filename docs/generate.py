@@ -24,7 +24,7 @@ from einformer.interpreters.mathml import mathml
 from einformer.language.parser import parse_expression
 from einformer.language.sizes import Legend
 from einformer.notes import errata as slips
-from einformer.notes import references, shelf, worked
+from einformer.notes import notations, references, shelf, worked
 from einformer.notes.citations import shipped
 from einformer.notes.claims import Verdict, judge, summary
 from einformer.notes.claims import claims as published
@@ -304,6 +304,24 @@ def matrices() -> str:
     return "\n".join(parts)
 
 
+ROSETTA = """# Rosetta
+
+<!-- Made of einformer/notes/notations.toml by docs/generate.py. -->
+
+This table translates the letters of sizes: each row has the letters of a document, a paper or a code for ours. `einformer notes
+--rosetta` prints it, and `--letters NAME` writes counts and LaTeX in the letters of a row.
+
+{table}
+"""
+
+
+def rosetta() -> str:
+    """The page of letters, by document."""
+    (_, *ours), (_, *means), *rows = notations.rosetta()
+    heads = ["letters of", *(f"`{letter}` {meaning}" for letter, meaning in zip(ours, means, strict=True))]
+    return ROSETTA.format(table=_table(heads, (["" if cell == "" else f"`{cell}`" for cell in row] for row in rows)))
+
+
 MODELS = """# Model types
 
 <!-- Made of the tables in einformer/huggingface by docs/generate.py. -->
@@ -418,7 +436,8 @@ def architectures(shipped: Shipped) -> str:
 _load = functools.cache(load)
 
 
-def _architecture(row: Architecture, models: Sequence[ShippedModel]) -> str:
+def architecture(row: Architecture, models: Sequence[ShippedModel]) -> str:
+    """The page of a shipped text."""
     spec = _load(row.name)
     parents = PARENTS[: PARENTS.index(row.name)] if row.name in PARENTS else PARENTS
     beside = [(name, str(_load(name).diff(spec))) for name in parents]
@@ -475,6 +494,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "sources": sources,
     "models": models,
     "matrices": matrices,
+    "rosetta": rosetta,
 }
 
 
@@ -517,6 +537,6 @@ def write_pages(folder: Path) -> None:
         made |= {f"pictures/{name}.svg": pool.submit(_draw, command) for name, command in PICTURES.items()}
         made["architectures/index.md"] = pool.submit(architectures, shipped)
         for row in shipped.architectures:
-            made[f"architectures/{row.name}.md"] = pool.submit(_architecture, row, shipped.models)
+            made[f"architectures/{row.name}.md"] = pool.submit(architecture, row, shipped.models)
     for name, page in made.items():
         (folder / name).write_text(page.result(), encoding="utf-8")

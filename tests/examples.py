@@ -21,7 +21,7 @@ from tests.refusals import findings_of
 
 ROOT = Path(__file__).parents[1]
 # Made of data when the site is built, and tested with it.
-DATA = ("errors", "claims", "errata", "equations", "sources", "models", "matrices", "modules", "api", "commands")
+DATA = ("errors", "claims", "errata", "equations", "sources", "rosetta", "models", "matrices", "modules", "api", "commands")
 MADE = {f"{name}.md" for name in DATA}
 PAGES = [
     ROOT / "README.md",

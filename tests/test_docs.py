@@ -27,6 +27,7 @@ from einformer.language.printer import PLAIN, show
 from einformer.language.sizes import Legend
 from einformer.language.suggestions import LATIN
 from einformer.language.tree import Declaration, Expression, Tensor
+from einformer.notes.notations import translate
 from tests.examples import MADE, PAGES, ROOT, Example, answers, examples, framed, make_page, tables
 from tests.heads import input_letters
 from tests.shipped import TEXTS as TEXTS_THAT_SHIP
@@ -224,16 +225,28 @@ def test_every_option_is_described(capsys: pytest.CaptureFixture[str]) -> None:
         assert set(re.findall(r"^`(--[\w-]+)", section, re.MULTILINE)) == shown, name
 
 
+def test_letters_are_translated() -> None:
+    rows = [line.split(" | ") for line in make_page("rosetta").split("\n") if line.startswith("| ")]
+    letters = [head.strip("`").partition("`")[0] for head in rows[0][1:]]
+    for name, *cells in rows[2:]:
+        theirs = translate(name.strip("|` "))
+        assert [cell.strip("|` ") for cell in cells] == [theirs.get(letter, "") for letter in letters]
+    assert len(rows) > 12
+
+
 @pytest.mark.slow
 def test_every_text_has_a_page_with_its_picture_its_equations_and_its_counts() -> None:
-    pages = runpy.run_path(str(ROOT / "docs" / "generate.py"))["architectures"]()
-    assert pages.keys() == {*TEXTS_THAT_SHIP, "index"}
+    site = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    shipped = site["list_shipped"]()
+    index = site["architectures"](shipped)
+    pages = {row.name: site["architecture"](row, shipped.models) for row in shipped.architectures}
+    assert pages.keys() == {*TEXTS_THAT_SHIP}
     for name in TEXTS_THAT_SHIP:
         (text,) = re.findall(r"```einformer\n(.*?)```", pages[name], re.DOTALL)
         assert not parse(text).diff(load(name))
-        assert '<svg xmlns="http://www.w3.org/2000/svg"' in pages[name]
+        assert 'xmlns="http://www.w3.org/2000/svg" class="einformer"' in pages[name]
         assert mathml(load(name).written) in pages[name]
-        assert f"]({name}.md)" in pages["index"]
+        assert f"]({name}.md)" in index
     assert "| gpt2-xl | 1,557,611,200 |" in pages["gpt2"]
     assert "## Beside llama" in pages["mistral"]
     assert "m_ss' = where(s - W < s' <= s, 0, -inf)" in pages["mistral"].partition("## Beside")[2]
