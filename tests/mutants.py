@@ -1834,7 +1834,8 @@ MUTANTS = (
     ),
     _mutant(
         "a stage saves its weights under paths of its own", "interpreters/torch/checkpoints.py",
-        "yield from ((module.find_whole(path), view) for path, view in list_views(module, of))", "yield from list_views(module, of)",
+        "yield from ((module.find_whole(path), view) for path, view in list_views(module, of))",
+        "yield from list_views(module, of)",
         "ranks.py::test_stages_save_one_checkpoint_of_the_whole_model[2]",
     ),
     _mutant(
