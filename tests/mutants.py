@@ -1284,7 +1284,7 @@ MUTANTS = (
     ),
     _mutant(
         "each term of a statement about elements is unsummed", "notes/judge.py",
-        "and any(set(letters.values())", "and all(set(letters.values())",
+        "and any(map(_is_element,", "and all(map(_is_element,",
         "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a point from some elements]",
     ),
     _mutant(
@@ -1341,6 +1341,26 @@ MUTANTS = (
         "a contraction keeps both its slots", "notes/documents/scripts.py",
         "if times > 1):", "if times > 9):",
         "lint_reading.py::test_it_is_read_and_a_slip_in_it_is_seen[a contraction beside an empty group]",
+    ),
+    _mutant(
+        "a product in a function is not summed", "notes/judge.py",
+        "if any(count > 1 for count in letters.values()):", "if False:",
+        "lint.py::test_a_slip_is_found_where_it_is[a root of a product]",
+    ),
+    _mutant(
+        "a sum of tensors depends on all indices", "notes/judge.py",
+        "find_free(right) < find_free(left) and _is_linear(right)", "False",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[what does not depend on all, in terms]",
+    ),
+    _mutant(
+        "a mean has the index of its groups", "notes/judge.py",
+        "(few > 0 and x.name in self.often)", "(x.name in self.often)",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a mean beside those of the groups]",
+    ),
+    _mutant(
+        "a sum over what is contracted is over nothing", "notes/judge.py",
+        "is_contracted(x) for x in inside)", "False for x in inside)",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a sum over what is contracted]",
     ),
     _mutant(
         "a slip in slots hides the sums of its line", "notes/judge.py",

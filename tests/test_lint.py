@@ -98,6 +98,7 @@ WRONG = {
     "a group without the index that it has elsewhere": (
         "$q = \\sum_i \\sum_j (y_i - m)^2$, $y_{ij} = m + e_{ij}$", "E306", "j"
     ),
+    "a root of a product": ("$p = \\sqrt{u_{ij} u_{ik}}$", "E301 E301", "j k"),
     "a sum over another letter": ("$v_k u_k = \\sum_j v_k u_k$", "E306", "j"),
     "a term with another index twice": (
         "$t_{ijk} = a_i \\delta_{jk} + a_j \\delta_{jk}$", "E302", "a_j \\delta_{jk}"

@@ -211,8 +211,15 @@ UNSAID = {
     "a function with a label": r"$y_{jk} = f_a(x_{jk})$, $\frac{\partial y_i}{\partial x_i} = {f_a}'(x_i)$",
     "a name with a label": r"$\sigma_{ij} = \frac{1}{V_c} A_{ij}$, $y_i = \frac{x_i}{V_c}$",
     "a trace on the left": r"$A_{ii} = \sum_{i=0}^{n-1} A_{ii}$",
-    "a point from some elements": r"$r = r_i + a \frac{r_{ij}}{|r_{ij}|}$",
+    "a point from some elements": r"$r = r_k - r_{ij} r_{jk} r_i$",
     "a difference in a text with indices above": r"$v^i v_i = 1$, $r_{ij} = r_i - r_j$",
+    "a ratio of elements": r"$r = \frac{r_{jk}}{r_{ij} + r_{jk}}$",
+    "a sum over what is contracted": r"$p_j = \sum_k \Gamma^k{}_{kj}$, $\Gamma^i{}_{jk} = u_i v_{jk}$",
+    "what does not depend on all, in terms": r"$\hat{y}_{ijk} = m + (a_i - m) + (u_j - m)$",
+    "a mean beside those of the groups": (
+        r"$y_{ij} = \mu_i + r_{ij}$, $p_i = \mu_i - q_i$, $v_{i} = 2 \mu_i - p_i$, $c_k = 2 \mu_k$, "
+        r"$u_{ij} = (y_{ij} - \mu) / 2$"
+    ),
     "letters that are fixed": r"For fixed $(h, s)$: $l_t = q_{she} k_{teh}$",
     "an index and the same with a bar": r"$W_{d(ft)} = \bar{W}_{df\bar{t}}$",
     "a definition that leaves slots out": "$u_{sc} = A_{sb} v_{bc}$, $o_{sd} = u_{scd} w_{cd}$, $x_{bd} = v_{bcd} k_c$",

@@ -34,11 +34,11 @@ from einformer.language.tree import (
     Sum,
     Tensor,
 )
-from einformer.language.walk import children, find_all, open_groups, rebuild, slots_of, subexpressions
+from einformer.language.walk import children, find_all, letters_in, open_groups, rebuild, slots_of, subexpressions
 from einformer.notes.documents.signs import ACCENTS, BOLD, DERIVATIVES, LETTERED, OF_AUTHOR, OF_COMMA, TIED
 from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated, find_counted
-from einformer.notes.letters import RAISED, is_derivative, is_variable, slot_letters
+from einformer.notes.letters import RAISED, is_contracted, is_derivative, is_variable, slot_letters
 from einformer.notes.reading import DocumentEquation
 
 _MARKS = "|".join(sorted({*ACCENTS, *LETTERED, *BOLD, *DERIVATIVES, OF_COMMA}, key=len, reverse=True))  # parts of names
@@ -350,9 +350,10 @@ def _keep(slots: Iterable[Expression], letters: Letters) -> tuple[Expression, ..
 # that are proportional, `x_{nk} = c x_{nj}`; a tensor that does not depend on all its indices, `V_{ijab} = V_{ab}`.
 def _is_statement(left: Expression, right: Expression) -> bool:
     tensors = [*find_all(Tensor, right)]
-    if isinstance(left, Name):  # `y = 2 x_t - x_{t-1}`, `r = r_i + a r_{ij} / |r_{ij}|`: a term is not summed
-        terms = [Counter(i.letter for x in _list_outer(term) for i in find_all(Index, x)) for term in _list_terms(right)]
-        return not any(x.indices for x in find_all(Apply, right)) and any(set(letters.values()) <= {1} for letters in terms)
+    if isinstance(left, Name):  # `y = 2 x_t - x_{t-1}`, `a = b_{jk} / (b_{ij} + b_{jk})`: a term is not summed
+        return not any(x.indices for x in find_all(Apply, right)) and any(map(_is_element, _list_terms(right)))
+    if isinstance(left, Tensor) and isinstance(right, Sum) and find_free(right) < find_free(left) and _is_linear(right):
+        return True  # `\hat{y}_{ijk} = \mu + \alpha_i + \beta_j` does not depend on `k`
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         ours, theirs = find_free(left), find_free(right)
         return ours < theirs or not ours & theirs or (left.name[0] == right.name[0] and theirs < ours)
@@ -360,6 +361,22 @@ def _is_statement(left: Expression, right: Expression) -> bool:
         return True  # `z_i = \max_i z_i`
     alike = [x for x in tensors if isinstance(left, Tensor) and x.name == left.name and find_free(x) != find_free(left)]
     return isinstance(right, Product) and bool(alike) and all(x in alike or len(x.slots) < 2 for x in tensors)
+
+
+# A term in which no letter stands on two factors.
+def _is_element(term: Expression) -> bool:
+    for x in find_all(Product, term):
+        over = (factor.numerator if isinstance(factor, Quotient) else factor for factor in x.factors)
+        letters = Counter(i for factor in over for i in letters_in(*_list_outer(factor)))
+        if any(count > 1 for count in letters.values()):
+            return False
+    return True
+
+
+# Terms of which each is one tensor, or one times numbers.
+def _is_linear(e: Expression) -> bool:
+    computed = any(isinstance(x, Apply | Quotient | Power) for x in subexpressions(e))
+    return not computed and all(sum(map(has_index, x.factors)) < 2 for x in find_all(Product, e))
 
 
 def _list_terms(e: Expression) -> tuple[Expression, ...]:
@@ -525,6 +542,7 @@ def _find_empty(e: Apply, nested: bool, carried: Mapping[str, set[str]]) -> list
     if e.indices and TIED in whole[e.indices[-1].span.end : argument.span.start]:
         return []
     hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in inside)
+    hidden |= any(isinstance(x, Tensor | Name) and is_contracted(x) for x in inside)  # `\sum_c \Gamma^c{}_{cb}`
     lost = {axis for x in inside if isinstance(x, Tensor) for axis in carried.get(x.name, ())}
     empty = [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
     return [i for i in empty if not nested or axis_of(i.letter) in lost]
@@ -629,7 +647,8 @@ class _Forms:
         if few == 0 and self.may_be_trace(tensor, x, line):
             return False
         plain = (
-            x.name in {*self.known.declared, *self.often}
+            x.name in self.known.declared
+            or (few > 0 and x.name in self.often)  # `\mu` beside `\mu_i` is what all groups have in common
             or (few > 1 and many > 2)
             or (few == 0 and many > 1 and self.bare[x.name] == 1)
         )

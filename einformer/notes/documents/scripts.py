@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from einformer.language.latex_reader import LETTERS
 from einformer.notes.documents.parts import Cursor
 from einformer.notes.documents.pieces import Passage
-from einformer.notes.documents.signs import BOLD, OF_COMMA, WORDS
+from einformer.notes.documents.signs import BOLD, CONTRACTED, OF_COMMA, WORDS
 
 LETTER, COMMAND, PRIME = re.compile(r"[^\W\dA-Z_]'*"), re.compile(r"\\[A-Za-z]+"), re.compile(r"\^?\{?\s*\\prime\s*\}?")
 TRANSPOSED = re.compile(r"(?:\\(?:mathrm|text|mathsf)\b)?\{?\s*(?:T|\\top|\\intercal|\\dagger)\s*\}?")
@@ -89,7 +89,7 @@ class ScriptReader(Cursor):
         for token in (token for token, times in count.items() if times > 1):
             again = re.compile(re.escape(token) + "(?![A-Za-z])" * token.startswith("\\"))
             scripts.below = [rest for part in scripts.below if (rest := part.sub(again, "")).text.strip()]
-            scripts.tag += "trace"
+            scripts.tag += CONTRACTED
 
     # After the empty group of `T^i{}_j{}^k` upper scripts are slots too, in the order of the text.
     def staggers(self, scripts: Scripts) -> bool:

@@ -19,6 +19,7 @@ DOTS = ("dots", "ldots", "cdots", "dotsc", "dotsb", "dotsm", "hdots")
 DERIVATIVES = ("partial", "nabla")
 DERIVED = "\\!"  # stands before a name by which something is derived: `\\partial x_i` below a bar
 OF_COMMA = "comma"  # ends the name of a derivative, `T_{ij,k}`
+CONTRACTED = "trace"  # ends the name of a tensor that lost an index above and below
 OF_AUTHOR = "ƒ"  # ends the name of a function that the language does not have, so that it takes arguments
 RESPELLED = {
     "equiv": "=", "coloneqq": "=", "triangleq": "=", "defeq": "=", "ln": "\\log ", "odot": "\\cdot ", "ast": "*",
