@@ -2033,6 +2033,11 @@ MUTANTS = (
         "interpreters.py::test_each_form_alone[distinct-a loop of what is the same at every step]",
     ),
     _mutant(
+        "a number that is computed is an index as it is", "interpreters/torch/emit.py",
+        'f"{code.at(ATOM)}.long()", code.dims', 'f"{code.at(ATOM)}", code.dims',
+        "interpreters.py::test_each_form_alone[distinct-named: half]",
+    ),
+    _mutant(
         "a step calls a layer for all positions", "interpreters/torch/emit.py",
         "return [value for value in whole if value not in", "return [value for value in () if value not in",
         "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a layer in the step of a state]",
