@@ -338,10 +338,11 @@ MUTANTS = (
         "sums intersect", "program/positions.py",
         "either(*(term.nonzero for term in terms)),", "both(*(term.nonzero for term in terms)),",
         "causality.py::test_what_reads_the_future_is_refused[a sum of masks]",
+        "conventions.py::test_experts_compute_where_their_weight_is_not_zero[(Pick(r_bsx) + t_bsx) g_bsxf O_xfd-5]",
     ),
     _mutant(
         "a condition tells nothing", "program/positions.py",
-        "reads = self.support(condition).reads if len(supports) == 2 else ()", "reads = ()",
+        "merged(joined.reads, self.support(condition).reads)", "joined.reads",
         "causality.py::test_what_reads_the_future_is_refused[a condition on the future]",
     ),
     _mutant(
@@ -804,15 +805,10 @@ MUTANTS = (
         f"forms.py::{_PARTS}[values of one key head times a factor, of several query heads-apart-fast]",
     ),
     _mutant(
-        "choices of two calls are one", "program/needs.py",
-        "lambda of: (place, *of), outside", "lambda of: of, outside",
+        "choices of two calls are one", "program/positions.py",
+        'name=f"{atom.name}{mark}"', "name=atom.name",
         "conventions.py::test_experts_compute_where_their_weight_is_not_zero"
         "[Pick(r_bsx) g_bsxf O_xfd + Pick(t_bsx) g_bsxf O_xfd-5]",
-    ),
-    _mutant(
-        "a sum is zero where one term is", "program/needs.py",
-        "Support(either(*(part.nonzero for part in parts))", "Support(both(*(part.nonzero for part in parts))",
-        "conventions.py::test_experts_compute_where_their_weight_is_not_zero[(Pick(r_bsx) + t_bsx) g_bsxf O_xfd-5]",
     ),
     _mutant(
         "letters of a group in another order are the same", "program/operations.py",
@@ -1063,6 +1059,21 @@ MUTANTS = (
         "scores are needed where they are masked", "program/needs.py",
         "alive = inner.within(self.support(argument).alive) if deaf else inner", "alive = inner",
         "conventions.py::test_exact_flops_of_gpt2",
+    ),
+    _mutant(
+        "nothing is known of a sum of heads", "program/needs.py",
+        "settled(only(cases, self.flows.speaks))", "without_some(only(cases, self.flows.speaks))",
+        "conventions.py::test_pairs_of_heads_that_are_summed_are_those_of_the_widest",
+    ),
+    _mutant(
+        "angles may be infinite in a count", "program/positions.py",
+        "        if not self.analysis.proves:\n            return NEVER\n", "",
+        "conventions.py::test_angles_that_a_power_divides_hide_what_a_mask_hides",
+    ),
+    _mutant(
+        "a call that is never reached is not known", "program/needs.py",
+        "        self.reader.support(call)  # a call that is never reached was not followed\n", "",
+        "conventions.py::test_a_layer_that_is_never_called_computes_nothing",
     ),
     _mutant(
         "what is cached is not seen", "interpreters/count/rules.py",

@@ -133,6 +133,50 @@ def test_pairs_do_not_depend_on_how_a_mask_is_written(mask: str, farthest: int) 
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        ["m_ss' = where(s - C < s' <= s, 0, -inf)", "m_ss' <- m_ss' / 2 + s' / 5", "w_ss' = Sm_s'(z_sd z_s'd + m_ss')"],
+        ["m_ss' = where(s - C < s' <= s, 0, inf)", "w_ss' = Sm_s'(z_sd z_s'd - 3 m_ss')"],
+        ["m_ss' = min(where(s' <= s, 0, -inf), where(s - C < s', s', -inf))", "w_ss' = exp(2 (z_sd z_s'd + m_ss'))"],
+        ["q_ss' = z_sd z_s'd + where(s - C < s' <= s, 0, -inf)", "w_ss' = Sm_s'(q_ss') sigmoid(lse_s' q_ss')"],
+    ],
+    ids=["scaled and biased", "of the other sign", "the least of two", "beside its sum"],
+)
+def test_pairs_are_those_of_a_mask_that_is_changed(lines: list[str]) -> None:
+    head, last = "model M(z_sd) -> y_sd causal in s:", "return w_ss' z_s'd + 0 sum_c K_c"
+    text = texts_spec("s, d, c", head, "weights K_c", *lines, last)
+    allowed = sum(0 <= s - t <= 3 for s in range(12) for t in range(12))
+    assert text["M"].bind(D=3, C=4).flops(convention="exact", S=12) == 2 * 2 * 3 * allowed
+
+
+def test_angles_that_a_power_divides_hide_what_a_mask_hides() -> None:
+    """GPT-J turns some features: of the others, and where a divisor vanishes, a mask tells as much."""
+    full, exact = (
+        sum(count.core * count.times for count in flops(small("gptj"), name, B=1, S=20)) for name in ("torch", "exact")
+    )
+    assert exact * 2 * 20 == full * 21
+
+
+def test_pairs_of_heads_that_are_summed_are_those_of_the_widest() -> None:
+    """What a mask says of each head is known of their sum: some head allows it."""
+    lines = [
+        "model M(z_sd) -> y_sd causal in s:",
+        "w_ss'a = Sm_s'(z_sd z_s'd + where(s - W_a < s' <= s, 0, -inf))",
+        "return (sum_a w_ss'a) z_s'd",
+    ]
+    allowed = sum(0 <= s - t <= 3 for s in range(12) for t in range(12))
+    model = texts_spec("s, d, a: 3", *lines, scalars="W_a = [2, 4, 1]")["M"].bind(D=3)
+    assert model.flops(convention="exact", S=12) == 2 * 2 * 3 * allowed
+
+
+def test_a_layer_that_is_never_called_computes_nothing() -> None:
+    lines = ["model M(z_bsd) -> z_bsd:", "return where(s < 0, Map(z_bsd), z_bsd)"]
+    layer = ["layer Map(z_d) -> z_d:", "weights W_d'd", "return z_d' W_d'd"]
+    model = texts_spec("b, s, d", *layer, *lines)["M"].bind(D=3)
+    assert [model.flops(convention=name, B=1, S=4) for name in ("exact", "torch")] == [0, 72]
+
+
+@pytest.mark.parametrize(
     ("mask", "allowed"),
     [
         ("s' <= s and (s' < 2 or s - C < s')", [t <= s and (t < 2 or s - 4 < t) for s in range(12) for t in range(12)]),

@@ -25,6 +25,7 @@ from einformer.program.inequalities import (
     Cases,
     Conjunction,
     Facts,
+    Inequality,
     Linear,
     atoms_in,
     both,
@@ -43,7 +44,8 @@ MOST_VALUES = 200  # of which an expression is made, each as often as it is read
 Numbers = tuple[tuple[Conjunction, Linear], ...]  # the number that a value is, case by case; () where it is none
 Place = tuple[dict[str, Linear], Conjunction]  # the numbers of some letters, in a case
 
-UNDECIDED: Cases = compare("<=", Linear.number(0), Linear.atom(Atom("data", "?")))  # data decide, whichever way
+UNSURE = Inequality(Linear.atom(Atom("data", "?")))  # data decide, whichever way
+UNDECIDED: Cases = frozenset((frozenset((UNSURE,)),))
 ZERO = Value(op.Constant(0), (), "integer")
 UNKNOWN = Apply("?", (), ())  # stands for what data decide
 

@@ -294,9 +294,55 @@ def letters_of(cases: Cases) -> set[str]:
     return {letter for case in cases for inequality in case for letter in inequality.linear.letters()}
 
 
+def only(cases: Cases, keeps: Callable[[Inequality], bool]) -> Cases:
+    """What some of the inequalities say: a weaker claim."""
+    return cases if cases in (ALWAYS, NEVER) else either(frozenset(frozenset(filter(keeps, case)) for case in cases))
+
+
+def without_some(cases: Cases) -> Cases:
+    """The cases without their bounds on some number of an index: a weaker claim, and a shorter one."""
+    return only(cases, lambda inequality: not any("~" in letter for letter in inequality.linear.letters()))
+
+
+def settled(cases: Cases) -> Cases:
+    """The cases without what they say of some number of a letter, where this holds of the number of that letter itself."""
+    return either(frozenset(map(_settle, cases))) if any("~" in letter for letter in letters_of(cases)) else cases
+
+
+def _settle(case: Conjunction) -> Conjunction:
+    for letter in sorted({x for i in case for x in i.linear.letters() if "~" in x}):
+        own = {i for i in case if letter in i.linear.letters()}
+        if {i.at({letter: Linear.index(plain(letter))}) for i in own} <= case - own:
+            case -= own
+    return case
+
+
+@functools.lru_cache(maxsize=4096)
+def data_of(inequality: Inequality) -> frozenset[Atom]:
+    """The elements of data in an inequality."""
+    return frozenset(atom for atom in inequality.linear.atoms() if atom.kind == "data")
+
+
+def data_in(cases: Iterable[Conjunction]) -> set[Atom]:
+    """The elements of data in cases."""
+    return {atom for case in cases for inequality in case for atom in data_of(inequality)}
+
+
 def of_data(case: Conjunction) -> bool:
     """Do data decide whether a case holds?"""
-    return any(atom.kind == "data" for inequality in case for atom in inequality.linear.atoms())
+    return any(map(data_of, case))
+
+
+def map_data(cases: Cases, change: Callable[[Atom], Atom]) -> Cases:
+    """The cases with other elements of data."""
+
+    def atom_of(atom: Atom) -> Linear:
+        new = change(atom) if atom.kind == "data" else atom
+        return Linear.atom(new._replace(arguments=tuple(argument.mapped(atom_of) for argument in new.arguments)))
+
+    if not any(map(of_data, cases)):
+        return cases
+    return frozenset(frozenset(i._replace(linear=i.linear.mapped(atom_of)) for i in case) for case in cases)
 
 
 def compare(name: str, left: Linear, right: Linear) -> Cases:

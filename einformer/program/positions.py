@@ -21,7 +21,7 @@ from einformer.language.sizes import Legend
 from einformer.language.tree import Expression, Number
 from einformer.language.walk import subexpressions
 from einformer.program import operations as op
-from einformer.program.arithmetic import UNDECIDED, ZERO, Numbers, Reader, spell
+from einformer.program.arithmetic import UNDECIDED, UNSURE, ZERO, Numbers, Reader, spell
 from einformer.program.inequalities import (
     ALWAYS,
     NEVER,
@@ -35,10 +35,14 @@ from einformer.program.inequalities import (
     branches,
     cases_at,
     compare,
+    data_in,
+    data_of,
     either,
     letters_of,
+    map_data,
     of_data,
     plain,
+    without_some,
 )
 from einformer.program.operations import Carried, Function, Line, Turns, Value
 from einformer.program.rewrite import walk, walk_lines
@@ -181,8 +185,10 @@ class Analysis:
     time: str
     facts: Facts
     unroll: bool = False
+    proves: bool = True  # else all is defined, and claims are short
     bodies: dict[object, Body] = field(default_factory=dict)
     known: dict[str, set[Value]] = field(default_factory=dict)  # formulas
+    places: dict[object, int] = field(default_factory=dict)
 
     def is_time(self, letter: str) -> bool:
         return axis_of(letter.partition("~")[0]) == self.time
@@ -208,6 +214,14 @@ class Analysis:
         if function.name not in self.known:
             self.known[function.name] = formulas(function, self.time)
         return self.known[function.name]
+
+    def place(self, *key: object) -> int:
+        """The number of a place: of a choice, of a call in some turns, of what loses letters."""
+        return self.places.setdefault(key, len(self.places))
+
+    def chosen(self, body: Body, value: Value) -> Cases:
+        """Where a `top` chooses; nobody asks."""
+        return ALWAYS
 
     def tells(self, support: Support, formula: bool) -> bool:
         """Is a tensor over the position being computed an anchor: do inputs decide its value?"""
@@ -245,6 +259,7 @@ class Body(Reader):
         self.names: dict[Value, Line] = {}
         self.states: dict[Value, State] = {}
         self.supports: dict[Value, Support] = {}  # of what has no name
+        self.calls: dict[Value, Call] = {}
         self.formulas = analysis.formulas(function)
         for line, support, number in zip(function.inputs, given, numbers, strict=True):
             self.define(line, support, number)
@@ -289,7 +304,7 @@ class Body(Reader):
         anchor = None
         if timed and (self.time,) in line.labels and self.analysis.tells(support, line.value in self.formulas):
             anchor = self.anchor(line)
-            claims = map(_of_own_letters, support.claims)  # else they grow from line to line
+            claims = map(without_some, support.claims)  # else they grow from line to line
             support = Support((Read(anchor, self.here),), *claims)
         self.names[line.value] = line
         self.state(line.value, State(support, numbers, anchor))
@@ -347,10 +362,11 @@ class Body(Reader):
         around, unknown, places = self.loops, self.somewhere(), dict[tuple[str, int], Linear]()
         before = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
         self.turn[turns.letter], self.loops = Linear.index(turns.letter), (*around, (turns.letter, turns.loop.count))
+        outside = data_in(case for state in self.states.values() for cases in state.support.claims for case in cases)
         for turn in itertools.count(1):
             entering = {c: self.renewed(c, c.within, state, self.opaque_turn(c)) for c, state in before.items()}
             steps = len(self.steps)
-            after = {c: self.past(state, turns.letter) for c, state in self.followed(turns, entering).items()}
+            after = {c: self.past(state, turns.letter, outside) for c, state in self.followed(turns, entering).items()}
             gathered = {c: replace(after[c].support, reads=self.gathered(after[c].support, places)) for c in before}
             if all(self.includes(entering[c], after[c].support, gathered[c].reads, unknown) for c in before):
                 break
@@ -361,6 +377,7 @@ class Body(Reader):
                 before[c] = State(joined, (), entering[c].anchor or after[c].anchor)
         del self.turn[turns.letter]
         self.loops = around
+        self.states, self.supports, self.known = self.of_turn
         for c, state in after.items():
             self.hold(c, c.after, self.renewed(c, c.after, state, state.numbers))
 
@@ -372,6 +389,7 @@ class Body(Reader):
             self.hold(c, c.within, state)
         self.lines(turns.lines)
         after = {c: self.whole_state(c.last) for c in turns.carried}
+        self.of_turn = self.states, self.supports, self.known
         self.states, self.supports, self.known = outside
         return after
 
@@ -403,11 +421,12 @@ class Body(Reader):
         reads = (Read(INPUT, unknown),) if set(after.reads) - set(before.reads) else after.reads
         return Support(reads, *claims)
 
-    def past(self, state: State, letter: str) -> State:
-        """The facts after a turn, for whichever number the loop's letter had."""
+    def past(self, state: State, letter: str, outside: set[Atom]) -> State:
+        """The facts after a turn, for whichever number the loop's letter had, but for those about data of this turn."""
         some = {letter: Linear.index(self.facts.fresh(letter))}
         numbers = tuple((frozenset(i.at(some) for i in case), linear.at(some)) for case, linear in state.numbers)
-        return replace(state, support=state.support.at(some), numbers=numbers)
+        support = state.support.at(some).each(lambda cases: decided(cases, outside))
+        return State(Support(support.reads, *map(without_some, support.claims)), numbers, state.anchor)
 
     def gathered(self, support: Support, places: dict[tuple[str, int], Linear]) -> tuple[Read, ...]:
         """The reads of turn after turn, whatever data decide: a place within bounds that speak of it and of known letters."""
@@ -538,6 +557,8 @@ class Body(Reader):
 
     def instance(self, support: Support, at: Mapping[str, Linear], case: Conjunction = frozenset()) -> Support:
         """A support at these numbers of its letters; letters for some number become others."""
+        if not self.analysis.proves:
+            support = support.each(without_some)
         return support.at({**at, **self.others(support.letters())}).within(frozenset((case,)))
 
     # -------------------------------------------------------------------------------------------------- arithmetic
@@ -597,6 +618,8 @@ class Body(Reader):
 
     def by_text(self, cases: Cases) -> Cases:
         """The cases that the text decides."""
+        if not self.analysis.proves:
+            return NEVER
         told = (case for case in cases if not of_data(case))
         return self.facts.holding(frozenset(c for c in told if not self.facts.letters or letters_of(frozenset((c,)))))
 
@@ -649,8 +672,12 @@ class Body(Reader):
 
     def taken(self, condition: Value, arms: Sequence[Value]) -> list[tuple[Value, bool, Cases]]:
         """The arms of a choice that are taken: under which verdict, and where."""
-        holding = ((holds, self.facts.holding(self.condition(condition, holds))) for holds in (True, False))
-        return [(arm, holds, cases) for arm, (holds, cases) in zip(arms, holding, strict=True) if cases]
+        both_arms = zip(arms, (True, False), strict=True)
+        return [(arm, holds, cases) for arm, holds in both_arms if (cases := self.told(condition, holds))]
+
+    def told(self, condition: Value, holds: bool) -> Cases:
+        """Where a condition holds, or does not."""
+        return self.facts.holding(self.condition(condition, holds))
 
     def nowhere_else(self, zero: Cases, value: Value, letters: Sequence[str]) -> Cases:
         """Where a sum is zero: where each of its terms is, those at the own position and at the first number among them."""
@@ -674,9 +701,15 @@ class Body(Reader):
                 self.analysis.unclear(condition.span)
             supports.append(self.support(arm).within(cases))
             self.cases = around
-        joined = supports[0] if len(supports) == 1 else supports[0].join(supports[1]) if supports else PLAIN
-        reads = self.support(condition).reads if len(supports) == 2 else ()
-        return replace(joined, reads=merged(joined.reads, reads))
+        if len(supports) < 2:
+            return supports[0] if supports else PLAIN
+        joined = supports[0].join(supports[1])
+        if not self.analysis.proves:  # what is whole in both cases is whole
+            whole = zip(joined.claims, *(self.support(arm).claims for arm in arms), strict=True)
+            joined = Support(
+                joined.reads, *(ALWAYS if then == otherwise == ALWAYS else cases for cases, then, otherwise in whole)
+            )
+        return replace(joined, reads=merged(joined.reads, self.support(condition).reads))
 
     def cannot_tell(self, condition: Value, arm: Value, cases: Cases) -> bool:
         """Is it unknown in which turns an arm is taken, for what a layer is given or for data beside numbers of turns?"""
@@ -736,14 +769,15 @@ class Body(Reader):
         match name:
             case "Sm":
                 return Support(inner.reads, either(argument.alive, inner.high), low=inner.high, high=inner.high)
-            case "sum" | "mean" | "var":
-                return Support(inner.reads, either(inner.nonzero, inner.wild), ALWAYS, inner.wild, inner.wild)
             case "max" | "lse":
                 return Support(inner.reads, inner.nonzero if name == "max" else ALWAYS, inner.alive, inner.low, inner.high)
             case "min":
                 return replace(inner, zero=NEVER)
+            case "top":
+                return Support(inner.reads, self.analysis.chosen(self, value), ALWAYS, inner.wild, inner.wild)
             case _:
-                return Support(inner.reads, ALWAYS, ALWAYS, inner.wild, inner.wild)
+                nonzero = either(inner.nonzero, inner.wild) if row.zero else ALWAYS
+                return Support(inner.reads, nonzero, ALWAYS, inner.wild, inner.wild)
 
     def own(self, value: Value, letters: Sequence[str]) -> list[str]:
         """The letters of positions at which an operator over these letters stands."""
@@ -767,11 +801,18 @@ class Body(Reader):
         body = self.analysis.body(callee.name, tuple(supports), numbers)
         over = {line.name: {x for x in line.value.axes if self.analysis.is_time(x)} for line in callee.inputs}
         seen = (name for name, support in zip(over, supports, strict=True) if support.reads and over[name] - {self.time})
-        self.step.calls.append(Call(call.path, value.span, body, given, tuple(seen), self.cases))
+        self.calls[value] = Call(call.path, value.span, body, given, tuple(seen), self.cases)
+        self.step.calls.append(self.calls[value])
         output, state = self.instance(body.output, {}), body.states.get(callee.output.value)
         if state is not None and state.anchor is not None:
             output = replace(output, reads=(Read(state.anchor, self.here, at=value.span),))
-        return output.each(_apart(self.facts.fresh("@")))
+        outside, mark = data_in(case for support in supports for cases in support.claims for case in cases), self.mark(value)
+        return output.each(lambda cases: rename_data(cases, mark, outside))
+
+    def mark(self, call: Value) -> str:
+        """What tells the data of a call from those of others."""
+        turns = (turn.value for turn in self.turn.values())
+        return f"@{self.analysis.place(call, *(turn for turn in turns if turn is not None))}"
 
     def as_it_stands(self, argument: Value) -> Anchor | None:
         """The anchor that an argument is, at its own position."""
@@ -784,9 +825,8 @@ class Body(Reader):
                 plain = all(len(label) == 1 for label in new)
                 return self.as_it_stands(inner) if own and plain else None
             case op.Map("where", (condition, *arms)):
-                held = zip(arms, (True, False), strict=True)
-                taken = [arm for arm, holds in held if self.facts.holding(self.condition(condition, holds))]
-                return self.as_it_stands(taken[0]) if len(taken) == 1 else None
+                taken = self.taken(condition, arms)
+                return self.as_it_stands(taken[0][0]) if len(taken) == 1 else None
             case _:
                 return None
 
@@ -820,27 +860,17 @@ def _stands(slot: op.Slot) -> bool:
     return isinstance(number, op.Iota | op.Turn) and slot.label == (number.letter,)
 
 
-def _of_own_letters(cases: Cases) -> Cases:
-    """The cases without their bounds on some number of an index: a weaker claim, and a shorter one."""
-    if cases in (ALWAYS, NEVER):
+def decided(cases: Cases, outside: set[Atom]) -> Cases:
+    """The cases with nothing of other data than these but that they decide."""
+    if not any(map(of_data, cases)):
         return cases
-    kept = (frozenset(i for i in case if not any("~" in x for x in i.linear.letters())) for case in cases)
-    return either(frozenset(kept))
+    return either(frozenset(frozenset(i if data_of(i) <= outside else UNSURE for i in case) for case in cases))
 
 
-def _apart(call: str) -> Callable[[Cases], Cases]:
-    """Changes cases so that elements of data are those of one call alone."""
-
-    def named(atom: Atom) -> Linear:
-        name = f"{atom.name}{call}" if atom.kind == "data" and atom.name != "?" else atom.name
-        return Linear.atom(Atom(atom.kind, name, tuple(argument.mapped(named) for argument in atom.arguments)))
-
-    def changed(cases: Cases) -> Cases:
-        if not any(map(of_data, cases)):
-            return cases
-        return frozenset(frozenset(i._replace(linear=i.linear.mapped(named)) for i in case) for case in cases)
-
-    return changed
+def rename_data(cases: Cases, mark: str, outside: Iterable[Atom]) -> Cases:
+    """The cases with elements of data of one call alone; those from `outside` are the same in every call."""
+    same = {*outside, *data_of(UNSURE)}
+    return map_data(cases, lambda atom: atom if atom in same else atom._replace(name=f"{atom.name}{mark}"))
 
 
 def _alone(numbers: Numbers) -> Numbers:

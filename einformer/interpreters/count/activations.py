@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
+from einformer.interpreters.count.gradients import Gradients, Turn
 from einformer.interpreters.count.inventory import (
     EVERYWHERE,
     Chosen,
@@ -27,7 +28,7 @@ from einformer.language.primitives import Keeps, row_of
 from einformer.language.tree import Equation, Spec
 from einformer.program import operations as op
 from einformer.program.inequalities import ALWAYS, Cases
-from einformer.program.needs import Flow, Need, Repeat, Step, made_of
+from einformer.program.needs import Need, Repeat, Step, made_of
 from einformer.program.orders import Letters
 from einformer.program.terms import Values
 from einformer.program.turns import Loops, TurnCount, turns_of
@@ -84,7 +85,7 @@ def find_saved(spec: Spec, name: str) -> tuple[Saved, ...]:
         SavedValue(store.key(line.name), frozenset(line.value.axes), (), line.value, trained=trained)
         for line in flow.function.inputs
     )
-    _SavedTensors(store, flow, ALWAYS, inputs, "", ()).run()
+    _SavedTensors(store, work.gradients[1], ALWAYS, inputs, "", ()).run()
     return (*store.carried, *store.saved.values())
 
 
@@ -106,9 +107,16 @@ class _SavedTensors:
     """One function: what is saved of each value, and by each line."""
 
     def __init__(
-        self, store: _Store, flow: Flow, output: Cases, arguments: Iterable[SavedValue], path: str, turns: tuple[TurnCount, ...]
+        self,
+        store: _Store,
+        gradients: Gradients,
+        output: Cases,
+        arguments: Iterable[SavedValue],
+        path: str,
+        turns: tuple[TurnCount, ...],
     ) -> None:
-        self.store, self.flow, self.path, self.turns = store, flow, path, turns
+        self.store, self.gradients, self.path, self.turns = store, gradients, path, turns
+        self.flow = flow = gradients.flow
         self.values = {line.value: value for line, value in zip(flow.function.inputs, arguments, strict=True)}
         self.inputs = tuple(value.key for value in self.values.values())
         self.needs = flow.needs(output)
@@ -169,7 +177,14 @@ class _SavedTensors:
         turns = (*self.turns, turns_of(self.step.loops, need.cases))
         chosen = list_chosen(self.flow.flows, need.where, letters)
         key = self.store.key(self.path, self.inputs, turns, chosen, letters, self.meanings.meaning(value))
-        return SavedValue(key, letters, turns, value, chosen, self.flow.support(value).trained)
+        return SavedValue(key, letters, turns, value, chosen, self.is_trained(value))
+
+    def is_trained(self, value: op.Value) -> bool:
+        return self.gradients.moves(value, self.turn)
+
+    @property
+    def turn(self) -> Turn:
+        return tuple((letter, 0) for letter, _ in self.step.loops)
 
     # A recurrence saves what each step computes anew.
     def letters(self, value: op.Value) -> Letters:
@@ -212,7 +227,7 @@ class _SavedTensors:
 
     # Element by element: each factor is saved for the gradients of the others, a divisor for its own.
     def multiply(self, value: op.Value, factors: tuple[op.Value, ...]) -> SavedValue:
-        trained = [self.flow.support(factor).trained for factor in factors]
+        trained = [*map(self.is_trained, factors)]
         divides = isinstance(value.operation, op.Map) and value.operation.function == "/"
         for k, factor in enumerate(factors):
             if (divides and k == len(factors) - 1 and trained[k]) or any(trained[:k]) or any(trained[k + 1 :]):
@@ -243,7 +258,8 @@ class _SavedTensors:
         if (need := self.needs.get(value)) is None:
             return self.new(value)
         path, turns = self.store.work.path(self.path, call, self.step), (*self.turns, turns_of(self.step.loops, need.cases))
-        return _SavedTensors(self.store, self.flow.called(value), need.where, map(self.of, call.arguments), path, turns).run()
+        called = self.gradients.call(value, self.turn)
+        return _SavedTensors(self.store, called, need.where, map(self.of, call.arguments), path, turns).run()
 
 
 # A value under the letters by which it is read: on a mesh all ranks have what is read at s', and each its own at s.

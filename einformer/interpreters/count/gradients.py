@@ -51,10 +51,15 @@ class Gradients:
         self._backward(self.flow.body, ())
 
     def find(self, factor: ReachedFactor, turn: Turn) -> bool:
-        called = self
-        for call, depth in factor.calls:
-            called, turn = called.call(call, turn[:depth]), turn[depth:]
+        called, turn = self.reach(factor.calls, turn)
         return called.products.get((factor.product, turn), False) and called.moves(factor.value, turn)
+
+    def reach(self, calls: Calls, turn: Turn) -> tuple[Gradients, Turn]:
+        """Returns the gradients in the function that these calls reach, and the turn of its own loops."""
+        called = self
+        for call, depth in calls:
+            called, turn = called.call(call, turn[:depth]), turn[depth:]
+        return called, turn
 
     def call(self, value: Value, turn: Turn) -> Gradients:
         assert isinstance(value.operation, op.Call)

@@ -24,7 +24,7 @@ from einformer.program.inequalities import ALWAYS, Cases, Facts, Linear, both, w
 from einformer.program.kernels import PAIR, Chunked, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
-from einformer.program.needs import DENSE, INNER, Flow, Flows, Need, Step, flat, made_of
+from einformer.program.needs import Flow, Flows, Need, Step, flat, made_of
 from einformer.program.operations import Value
 from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import list_differentiated, walk, walk_values
@@ -93,19 +93,21 @@ class Visit:
         turn = tuple((letter, 0) for letter in (*letters, *(letter for letter, _ in self.step.loops)))
         sure, maybe = (own.find(factor, turn) for own in self.work.gradients)
         recur = self.step.line.value.operation
-        early = self._find_early(value, recur) if isinstance(recur, op.Recur) else frozenset[Early]()
+        own, inner = self.work.gradients[1].reach(self.calls, turn)
+        moves = functools.partial(own.moves, turn=inner)
+        early = self._find_early(value, recur, moves) if isinstance(recur, op.Recur) else frozenset[Early]()
         return frozenset([Moving(early, None if sure else factor)] if maybe else ())
 
     # In these steps all gradients of a value come of what there is of a recurrence before the first.
-    def _find_early(self, value: Value, recur: op.Recur) -> frozenset[Early]:
+    def _find_early(self, value: Value, recur: op.Recur, moves: Callable[[Value], bool]) -> frozenset[Early]:
         match value.operation:
             case op.Gather(argument, slots) if argument is recur.so_far:
                 (number,) = (slot.number for slot in slots if slot.label == (recur.letter,))
                 return frozenset((recur.letter, steps) for steps in self._list_steps(number, recur.letter))
-        trained = [operand for operand in list_differentiated(value) if self.flow.support(operand).trained]
+        trained = [operand for operand in list_differentiated(value) if moves(operand)]
         if value not in self.step.values or not trained:
             return frozenset()
-        return frozenset.intersection(*(self._find_early(operand, recur) for operand in trained))
+        return frozenset.intersection(*(self._find_early(operand, recur, moves) for operand in trained))
 
     # Before a position so far back there is none; one for each number of other letters is read together with the last.
     def _list_steps(self, number: Value, letter: str) -> Iterator[Expression]:
@@ -186,8 +188,7 @@ class Work:
         return {name: find_chunks(function, legend, trained[name]) for name, function in functions}
 
     def whole(self, name: str) -> Flow:
-        layer = self.layers[name]
-        return self.flows.of(name, (DENSE if layer.kind == "model" else INNER,) * len(layer.formals))
+        return self.flows.whole(name)
 
     @functools.cached_property
     def gradients(self) -> tuple[Gradients, Gradients]:
@@ -195,7 +196,7 @@ class Work:
 
     def find_gradients(self, join: Callable[[Iterable[bool]], bool] = any, legend: Legend | None = None) -> Gradients:
         flow = self.whole(self.name)
-        inputs = tuple(flow.support(line.value).trained for line in flow.function.inputs)
+        inputs = (self.layers[self.name].kind != "model",) * len(flow.function.inputs)
         return Gradients(flow, inputs, True, legend, join)
 
     # Lines come after the lines of the calls in them; `output` holds the choices for which the result is needed.
