@@ -1374,6 +1374,16 @@ MUTANTS = (
         "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a sum over what is contracted]",
     ),
     _mutant(
+        "a sum in a function is no sum in a sum", "notes/judge.py",
+        "for y in find_all(Apply, x.arguments[0]) if _is_sum(y)", "for y in _list_factors(x.arguments[0]) if _is_sum(y)",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a sum of as many constants]",
+    ),
+    _mutant(
+        "an index of sums is a label", "notes/letters.py",
+        "key[1] not in bound and not is_derivative(x)", "not is_derivative(x)",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a sum of as many constants]",
+    ),
+    _mutant(
         "a slip in slots hides the sums of its line", "notes/judge.py",
         "if findings and all(finding.code in _OF_SLOTS for finding in findings):", "if False:",
         "lint.py::test_the_errors_of_a_published_note_are_found_and_nothing_else",

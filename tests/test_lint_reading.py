@@ -208,6 +208,7 @@ UNSAID = {
     "one index for several": r"$\psi_i = P_{jl} Y_{lm}$",
     "a letter in brackets above": r"$z_{ah} = \sum_s A_{s}^{(h)} v_{sa}$",
     "groups that count by their members": r"$q = \sum_{i=1}^k \sum_{j=1}^{n_i} (\bar{y}_i - \mu)^2$",
+    "a sum of as many constants": r"$q = \sum_{i=1}^n \log p(\sum_{j=1}^k u_j)$, $q = \sum_i \log(\sum_j u_j)$",
     "a function with a label": r"$y_{jk} = f_a(x_{jk})$, $\frac{\partial y_i}{\partial x_i} = {f_a}'(x_i)$",
     "a name with a label": r"$\sigma_{ij} = \frac{1}{V_c} A_{ij}$, $y_i = \frac{x_i}{V_c}$",
     "a trace on the left": r"$A_{ii} = \sum_{i=0}^{n-1} A_{ii}$",

@@ -472,11 +472,11 @@ def _drop_bounds(e: Product) -> Product:
     return replace(e, factors=factors) if 1 < len(factors) < len(e.factors) else e
 
 
-# The sums of which one is the argument of another, or a factor of it.
+# The sums of which one stands in another.
 def _find_nested(e: Expression) -> set[int]:
     if "sum" not in e.span.text:
         return set()
-    pairs = ((x, y) for x in subexpressions(e) if _is_sum(x) for y in _list_factors(x.arguments[0]) if _is_sum(y))
+    pairs = ((x, y) for x in subexpressions(e) if _is_sum(x) for y in find_all(Apply, x.arguments[0]) if _is_sum(y))
     return {id(x) for pair in pairs for x in pair}
 
 

@@ -217,9 +217,9 @@ def find_labelled(equations: Iterable[Sequence[Expression]]) -> set[tuple[str, s
     alone, others = defaultdict[tuple[str, str], set[str]](set), set[tuple[str, str]]()
     for sides in equations:
         count = Counter(x.letter for side in sides for x in find_all(Index, side))
-        for x in (x for side in sides for x in find_all(Tensor, side)):
+        for x, bound in (place for side in sides for place in list_open(side)):
             key = x.name, "".join(slot_letters(x))
-            if len(key[1]) == 1 == count[key[1]] and not is_derivative(x):
+            if len(key[1]) == 1 == count[key[1]] and key[1] not in bound and not is_derivative(x):
                 alone[key].add(x.span.source.text)
             else:
                 others.add(key)
