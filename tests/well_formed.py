@@ -296,7 +296,9 @@ class _File:
             if self.does("a mask changed by the layer that is given it"):
                 body.narrow("m_ss'")
             body.attend_with(body.values[0], "s", " + m_ss'")
-        other = self.some(formal, 1, 1) if self.does("a layer that is given two tensors") else None
+        other = (
+            self.some([f for f in formal if f in FEATURES], 1, 1) if self.does("a layer that is given two tensors") else None
+        )
         number = self.does("a layer that is given a number")
         body.values += ([Value("c", other)] if other else []) + [Value("τ", ())] * number
         body.write(self.random.randint(1, 3))
