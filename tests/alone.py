@@ -85,6 +85,15 @@ LINES = {
     "a mask that data decide, beside a sink": "MODEL | weights γ | "
     "t_bss' = z_bsd z_bs'd + where((z_bsd z_bs'd > 3 or s' == s) and s' <= s, 0, -inf) | "
     "w_bss' = Sm_s'(t_bss') sigmoid(lse_s' t_bss' - γ) | READ",
+    "what attention beside a sink gives is read twice": "MODEL | weights γ | "
+    "t_bss' = z_bsd z_bs'd + where(s' <= s, 0, -inf) | w_bss' = Sm_s'(t_bss') sigmoid(lse_s' t_bss' - γ) | "
+    "u_bsd = w_bss' z_bs'd | return silu(u_bsd) u_bsd",
+    "a linear map whose rows and columns other weights have, too": "MODEL | weights R_d'd, Q_d | k_bs = z_bsd Q_d | "
+    "return z_bsd' R_d'd Q_d Q_d' k_bs",
+    "turns of which nothing is read": "MODEL | weights W_ide, U_ed | c_bsd = z_bsd | for l < 3: |   for i < 2: | "
+    "    h_bse = tanh(z_bsd W_ide) |     z_bsd <- h_bse U_ed + z_bsd |   z_bsd <- tanh(c_bsd) l | return z_bsd",
+    "layers of which nothing is read": "PART | MODEL | c_bsd = z_bsd | for l < 3: |   for i < 2: | "
+    "    z_bsd <- z_bsd + Part_i(z_bsd) |   z_bsd <- tanh(c_bsd) l | return z_bsd",
     "a mask of a layer that data decide": "layer Mask(z_sd) -> m_ss': | return where(z_sd z_s'd > 3 and s' <= s, 0, -inf) | "
     "layer Mix(z_sd, m_ss') -> z_sd: | w_ss' = Sm_s'(z_sd z_s'd - m_ss') | return w_ss' z_s'd | "
     "MODEL | return Mix(z_bsd, -Mask(z_bsd))",

@@ -2084,9 +2084,32 @@ MUTANTS = (
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a condition on a reduction-notation]",
     ),
     _mutant(
-        "a running sum of a condition goes on twice", "interpreters/torch/emit.py",
-        "if row_of(name, True).looks_back:", "if name.isdigit():",
-        "interpreters.py::test_each_form_alone[distinct-a branch by a running sum]",
+        "attention that is read twice is computed twice", "program/attending.py",
+        "fits = values and not twice and", "fits = values and",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts"
+        "[what attention beside a sink gives is read twice]",
+    ),
+    _mutant(
+        "a named sum beside a linear map is another", "program/matching.py",
+        "split_sum(terms[0], lambda inner: inner is value or inner not in scope.names)", "split_sum(terms[0])",
+        "interpreters.py::test_over_one_number_nothing_is_summed"
+        "[a linear map whose rows and columns other weights have, too-D]",
+    ),
+    _mutant(
+        "a weight with the rows of a matrix is inside its sum", "interpreters/count/inventory.py",
+        "for k, (_, letters) in enumerate(factors) if letters & summed}", "for k, (_, letters) in enumerate(factors)}",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts"
+        "[a linear map whose rows and columns other weights have, too]",
+    ),
+    _mutant(
+        "lines of which nothing is read are counted", "interpreters/count/inventory.py",
+        "if visit.idle or value not in work.used[function.name]:", "if visit.idle:",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[turns of which nothing is read]",
+    ),
+    _mutant(
+        "layers of which nothing is read are counted", "interpreters/count/inventory.py",
+        "unread = idle or value not in self.used[flow.function.name]", "unread = idle",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[layers of which nothing is read]",
     ),
     _mutant(
         "experts are chosen where there are no numbers", "interpreters/torch/fast.py",

@@ -117,7 +117,9 @@ class Attending:
                     scores = [part for part in parts if isinstance(part, Scores)]
                     masks = [part for part in parts if isinstance(part, Value)]
                     values = any(over in factor.letters for factor in rest.powers)
-                    if scores and values and self.sinks == (sink is not None) and not self.are_read(argument, masks):
+                    twice = any(softmax in walk(factor.value) for factor in rest.powers)
+                    fits = values and not twice and self.sinks == (sink is not None)
+                    if scores and fits and not self.are_read(argument, masks):
                         return self.build_kernel(scores, masks, sink, rest, dropout, over, summed - {over})
         return None
 

@@ -191,12 +191,12 @@ def split_sum(product: Term, opens: Callable[[Value], bool] = lambda _: True) ->
 
 def _read_scaled(value: Value, scope: FunctionScope) -> tuple[Value, Term] | None:
     terms = scope.read(value)
-    split = split_sum(terms[0]) if len(terms) == 1 else None
+    split = split_sum(terms[0], lambda inner: inner is value or inner not in scope.names) if len(terms) == 1 else None
     if split is None:
         return None
     around, whole, total = split
     inside = scope.read(multiply(total.factors))
-    plain = len(inside) == 1 and inside[0].number == 1 and (whole is value or whole not in scope.names)
+    plain = len(inside) == 1 and inside[0].number == 1
     linear = _read_map(inside[0], frozenset(total.letters), scope) if plain else None
     if linear is None:
         return None

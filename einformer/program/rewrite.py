@@ -309,7 +309,7 @@ class Rewriting:
 
 # `nothing` stands where the output does not depend on what lines compute.
 def prune(function: Function, nothing: Operation) -> Function:
-    used = _find_used(function)
+    used = find_used(function)
 
     def keep(line: Line | Turns) -> Line | Turns:
         if isinstance(line, Line):
@@ -320,7 +320,8 @@ def prune(function: Function, nothing: Operation) -> Function:
     return replace(function, lines=tuple(map(keep, function.lines)))
 
 
-def _find_used(function: Function) -> set[Value]:
+# Values on which the output depends, in some turn.
+def find_used(function: Function) -> set[Value]:
     parts = [(part, turns) for turns in walk_loops(function.lines) for part in turns.carried]
     sources = {value: (turns.count, *part.sources) for part, turns in parts for value in part.values}
     return reach(function.output.value, lambda value: (*value.operands, *sources.get(value, ())))

@@ -27,7 +27,7 @@ from einformer.program.matching import find_norms
 from einformer.program.needs import Flow, Flows, Need, Step, flat, made_of
 from einformer.program.operations import Value
 from einformer.program.orders import Letters, order_pairs
-from einformer.program.rewrite import list_differentiated, walk, walk_values
+from einformer.program.rewrite import find_used, list_differentiated, walk, walk_values
 from einformer.program.sharding import Sharding
 from einformer.program.terms import Term
 from einformer.program.turns import Case, Site, TurnCount, below, turns_of, unite
@@ -85,6 +85,7 @@ class Visit:
     turns: tuple[TurnCount, ...]
     calls: Calls
     work: Work
+    idle: bool = False  # in a layer of which nothing is read
 
     # A factor that reads a recurrence alone has no gradient in its first steps.
     def gradient(self, value: Value, product: Value) -> Gradient:
@@ -183,6 +184,10 @@ class Work:
         return {name for name, operation in values if isinstance(operation, op.Reduce) and operation.operator == "lse"}
 
     @functools.cached_property
+    def used(self) -> Mapping[str, set[Value]]:
+        return {name: find_used(function) for name, function in self.flows.functions.items()}
+
+    @functools.cached_property
     def chunks(self) -> Mapping[str, Mapping[Value, tuple[Chunk, Chunked]]]:
         legend, trained, functions = self.flows.legend, self.flows.trained, self.flows.functions.items()
         return {name: find_chunks(function, legend, trained[name]) for name, function in functions}
@@ -201,16 +206,23 @@ class Work:
 
     # Lines come after the lines of the calls in them; `output` holds the choices for which the result is needed.
     def walk(
-        self, flow: Flow, output: Cases = ALWAYS, path: str = "", turns: tuple[TurnCount, ...] = (), calls: Calls = ()
+        self,
+        flow: Flow,
+        output: Cases = ALWAYS,
+        path: str = "",
+        turns: tuple[TurnCount, ...] = (),
+        calls: Calls = (),
+        idle: bool = False,
     ) -> Iterator[Visit]:
         needs = flow.needs(output)
         for step in flat(flow.body):
-            visit = Visit(path, flow, step, needs, turns, calls, self)
+            visit = Visit(path, flow, step, needs, turns, calls, self, idle)
             for value in step.values:
                 if isinstance(value.operation, op.Call) and value in needs:
                     inner, need = self.path(path, value.operation, step), needs[value]
                     way = (*calls, (value, len(step.loops)))
-                    yield from self.walk(flow.called(value), need.where, inner, visit.within(need.cases), way)
+                    unread = idle or value not in self.used[flow.function.name]
+                    yield from self.walk(flow.called(value), need.where, inner, visit.within(need.cases), way, unread)
             yield visit
 
     # The path ends with the name of an instance, or else of the layer in the text.
@@ -411,7 +423,7 @@ def _read_contraction(
     where = both(visit.flow.before(visit.needs[value], value, summed).where, visit.flow.nonzero_of(factors))
     chosen = list_chosen(visit.flow.flows, where, letters)
     paired = routing.paired if routing else frozenset[str]()
-    weight = _find_expert(read, value, routing) if routing else _find_matrix(read, summed, visit.flow.weights)
+    weight = _find_expert(read, value, routing) if routing else _find_matrix(read, summed, visit)
     return Contraction(operands_of, summed, gradients, value, chosen, where, paired, weight=weight)
 
 
@@ -421,13 +433,14 @@ def _find_expert(factors: list[tuple[Value, Letters]], value: Value, routing: Ro
     return map_ and next(k for k, (factor, _) in enumerate(factors) if factor is map_[0].weights[0])
 
 
-# Its rows are new and its columns summed, of which each other factor has all or none: then no order is better.
-def _find_matrix(factors: list[tuple[Value, Letters]], summed: Letters, weights: Collection[str]) -> int | None:
-    learned = [_is_weight(factor, weights) for factor, _ in factors]
-    for k, (_, own) in enumerate(factors):
-        others = [letters for j, (_, letters) in enumerate(factors) if j != k]
-        apart = all(letters & own == summed or letters.isdisjoint(own) for letters in others)
-        if learned[k] and apart and not all(learned) and summed < own and any(summed <= letters for letters in others):
+# Its columns are summed, and the other factors of the sum have all of them and none of its rows: then no order is better.
+# No factor is another sum.
+def _find_matrix(factors: list[tuple[Value, Letters]], summed: Letters, visit: Visit) -> int | None:
+    inside = {k: letters for k, (_, letters) in enumerate(factors) if letters & summed}
+    learned = {k for k in inside if _is_weight(factors[k][0], visit.flow.weights)}
+    sums = any(isinstance(factor.operation, op.Einsum) and factor in visit.step.values for factor, _ in factors)
+    for k in learned if len(learned) < len(inside) and not sums else ():
+        if summed < inside[k] and all(letters & inside[k] == summed for j, letters in inside.items() if j != k):
             return k
     return None
 
@@ -646,6 +659,8 @@ def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> I
             how = routings.get(value), value in fused, sink, _read_chunks(value, visit, chunks)
             operation, cases = _read_operation(value, visit, *how), visit.needs.get(kernel, need).cases
             places = [(need.cases, None)] if cases == need.cases else [(need.cases, False), (cases, True)]
+            if visit.idle or value not in work.used[function.name]:  # the plan `fast` does not compute what nothing reads
+                places = [(need.cases, False)]
             for place in places:
                 operations.setdefault(place, []).extend([operation] if operation else ())
     layer, some = work.names[visit.flow.function.name], {place: own for place, own in operations.items() if own}
