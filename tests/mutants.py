@@ -2084,6 +2084,11 @@ MUTANTS = (
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a condition on a reduction-notation]",
     ),
     _mutant(
+        "numbers of a mask have the default dtype for ever", "interpreters/torch/emit.py",
+        '{otherwise.text})", dims, "integer")', '{otherwise.text})", dims, "number")',
+        "interpreters.py::test_each_form_alone[distinct-a softmax of numbers alone]",
+    ),
+    _mutant(
         "attention that is read twice is computed twice", "program/attending.py",
         "fits = values and not twice and", "fits = values and",
         "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts"

@@ -86,13 +86,14 @@ def code_extreme(context: Context, row: Primitive, arguments: list[Fragment], wa
     return Fragment(row.torch.format(left, right), dims, kind)
 
 
+# Whole numbers and infinity are exact in any dtype: until something is computed with them, they are of PyTorch's default.
 def choose(context: Context, condition: Fragment, then: Fragment, otherwise: Fragment, dims: Dims) -> Fragment:
-    kind, chosen = combine_kinds([then, otherwise]), align(condition, dims)
+    chosen = align(condition, dims)
     if all(code.kind == "integer" or code.text in ("math.inf", "-math.inf") for code in (then, otherwise)):
-        return Fragment(f"torch.where({chosen}, {then.text}, {otherwise.text})", dims, kind)
+        return Fragment(f"torch.where({chosen}, {then.text}, {otherwise.text})", dims, "integer")
     context.needs["number"] = None
     text = f"torch.full_like({chosen}, {otherwise.text}, dtype=number).masked_fill({chosen}, {then.text})"
-    return Fragment(text, dims, kind)
+    return Fragment(text, dims, combine_kinds([then, otherwise]))
 
 
 # With `together` the form for several letters is used for one, too.
