@@ -809,7 +809,7 @@ class Model:
     def reference(
         self,
         *inputs: ArrayLike,
-        weights: Mapping[str, ArrayLike],
+        weights: Mapping[str, ArrayLike] | None = None,
         lengths: Sequence[int] | None = None,
         trace: dict[str, NDArray[np.float64]] | None = None,
     ) -> NDArray[np.float64]:
@@ -828,7 +828,7 @@ class Model:
             binding.check_lengths(lengths, [array.shape for array in arrays])
             return reference.evaluate_rows(lambda *row: self.reference(*row, weights=weights), arrays, lengths)
         legend = binding.bind_inputs(self.spec.layer, self.legend, [array.shape for array in arrays])
-        return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights, legend, trace)
+        return reference.evaluate(self.spec.tree, self.spec.name, arrays, weights or {}, legend, trace)
 
 
 def refuse_missing(model: Model) -> None:
