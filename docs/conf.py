@@ -37,6 +37,7 @@ html_static_path = [
     str(Path(str(_mathjax.origin)).parent / "static" / "mathjax" / "tex-svg.js"),
 ]
 mathjax_path = "tex-svg.js"
+html_show_copyright = False
 html_css_files = ["style.css"]
 html_js_files = ["tables.js"]
 
