@@ -94,6 +94,10 @@ LINES = {
     "    h_bse = tanh(z_bsd W_ide) |     z_bsd <- h_bse U_ed + z_bsd |   z_bsd <- tanh(c_bsd) l | return z_bsd",
     "layers of which nothing is read": "PART | MODEL | c_bsd = z_bsd | for l < 3: |   for i < 2: | "
     "    z_bsd <- z_bsd + Part_i(z_bsd) |   z_bsd <- tanh(c_bsd) l | return z_bsd",
+    "weights of one parameter, of a condition alone": "model Main(z_bsd) -> y_bse causal in s: | weights P_de, Q_de, γ_e | "
+    "j_bsd = where(z_bsd > 0, 1, -1 / 2) | p_bse = j_bsd P_de | q_bse = j_bsd Q_de | return p_bse tanh(q_bse) + γ_e",
+    "a list over the longer of two loops": "MODEL | for l < 2: |   z_bsd <- tanh(z_bsd) | for l < 3: | "
+    "  z_bsd <- tanh(z_bsd) + ι_l | return z_bsd",
     "a softmax of numbers alone": "MODEL | w_ss' = Sm_s'(where(s' <= s, 0, -inf)) | return w_ss' z_bs'd + w_ss' s'",
     "a logarithm of a sum of numbers": "MODEL | return z_bsd + lse_s'(where(s' <= s, 0, -inf))",
     "a mask of a layer that data decide": "layer Mask(z_sd) -> m_ss': | return where(z_sd z_s'd > 3 and s' <= s, 0, -inf) | "

@@ -2084,6 +2084,16 @@ MUTANTS = (
         "slots.py::test_gradients_do_not_feel_a_branch_that_is_not_taken[a condition on a reduction-notation]",
     ),
     _mutant(
+        "a weight is an attribute where a parameter holds several", "interpreters/torch/fragments.py",
+        "self.{context.holders.get(weight, weight)}", "self.{weight}",
+        "interpreters.py::test_each_form_alone[distinct-weights of one parameter, of a condition alone]",
+    ),
+    _mutant(
+        "a list is as long as the shortest loop", "interpreters/torch/source.py",
+        "else max(int(self.legend.number(count))", "else min(int(self.legend.number(count))",
+        "interpreters.py::test_each_form_alone[distinct-a list over the longer of two loops]",
+    ),
+    _mutant(
         "numbers of a mask have the default dtype for ever", "interpreters/torch/emit.py",
         '{otherwise.text})", dims, "integer")', '{otherwise.text})", dims, "number")',
         "interpreters.py::test_each_form_alone[distinct-a softmax of numbers alone]",

@@ -248,12 +248,12 @@ class Class:
         self.time = time
         self.integers = find_selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
+        self.packings = [*lay_out(file.kernels[layer.name], layer)] if file.kernels else []
         self.context: Context = self.make_context(Context)
         self.blocks = Blocks.of(self.make_context(Context, "config."))
         self.making = self.blocks.context  # what is read where it is made
         self.kept = self.make_context(Context, "self.config.")  # what is read after the module is made
         self.body: list[str] = []
-        self.packings = [*lay_out(file.kernels[layer.name], layer)] if file.kernels else []
         file.helpers |= dict.fromkeys(["Stored"] * bool(self.packings))
 
     def make_context(self, kind: type[Some], settings: str = "") -> Some:
@@ -261,6 +261,7 @@ class Class:
         context.names, context.passed, context.settings = self.file.names, self.file.passed, settings
         context.config = "config" if self.is_function else context.config
         context.own = frozenset(self.own)
+        context.holders = {name: packing.name for packing in self.packings for name in packing.names}
         kernels, context.sharding = self.file.kernels.get(self.layer.name), self.file.plan.sharding
         if kernels is not None and context.sharding is not None:
             context.sharding = split_pairs(kernels, context.sharding)

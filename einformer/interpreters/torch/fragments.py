@@ -150,6 +150,7 @@ class Context:
     passed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what a layer is made of: the config, and sizes
     sharding: Sharding | None = None  # where the file is that of a rank
     windows: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # how far before and after those of the rank
+    holders: Mapping[str, str] = field(default_factory=dict)  # of weights the parameters in which they lie beside others
     named: bool = False  # has what stands in a turn of a loop a path with its number?
 
     def reserve_name(self, kind: str, name: str, wanted: str) -> str:
@@ -442,4 +443,5 @@ def _write_dtype(context: Context) -> str:
 def _list_floating(layer: Layer, context: Context) -> list[str]:
     whole = Whole(layer, context.layers, context.legend)
     inputs = [formal for formal in layer.formals if formal.name not in whole.selecting | whole.either]
-    return [*map(context.name_tensor, inputs), *(f"self.{key(weight.name)}" for weight in list_stored(layer))]
+    weights = [key(weight.name) for weight in list_stored(layer)]
+    return [*map(context.name_tensor, inputs), *(f"self.{context.holders.get(weight, weight)}" for weight in weights)]

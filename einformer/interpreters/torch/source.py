@@ -28,8 +28,8 @@ from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Axis, Index, Layer, Loop, Name, Scalar, Spec
-from einformer.language.walk import equations, find_all, list_letters
+from einformer.language.tree import Axis, Index, Layer, Name, Scalar, Spec
+from einformer.language.walk import equations, find_all, list_letters, loops
 from einformer.language.weights import key
 from einformer.program.collectives import Near, Neighbours
 from einformer.program.fusing import lower_for_plan
@@ -387,12 +387,12 @@ class EmittedFile:
                 listed = ", ".join(map(_write_number, values)) + "," * (len(values) == 1)
                 yield f"{called}: tuple[float, ...] = ({listed}){comment}"
 
-    # The index is a letter of a loop or of a bound axis; for others the number is 0.
+    # The index is a letter of a loop, of the longest one, or of a bound axis; for others the number is 0.
     def count_values(self, scalar: Scalar) -> int:
         letter, *others = [index.letter for index in scalar.indices]
-        loops = (s for layer in self.spec.layers for s in layer.body if isinstance(s, Loop) and s.index.letter == letter)
-        if loop := next(loops, None):
-            return 0 if others else int(self.legend.number(loop.count))
+        counts = [loop.count for layer in self.spec.layers for loop in loops(layer.body) if loop.index.letter == letter]
+        if counts:
+            return 0 if others else max(int(self.legend.number(count)) for count in counts)
         return self.legend.length(letter) if not others and self.legend.is_bound(letter) else 0
 
     def spell(self, letter: str) -> str:
