@@ -2113,8 +2113,8 @@ MUTANTS = (
     _mutant(
         "a weight with the rows of a matrix is inside its sum", "interpreters/count/inventory.py",
         "for k, (_, letters) in enumerate(factors) if letters & summed}", "for k, (_, letters) in enumerate(factors)}",
-        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts"
-        "[a linear map whose rows and columns other weights have, too]",
+        "interpreters.py::test_over_one_number_nothing_is_summed"
+        "[a linear map whose rows and columns other weights have, too-D]",
     ),
     _mutant(
         "lines of which nothing is read are counted", "interpreters/count/inventory.py",
