@@ -54,6 +54,8 @@ LINES = {
     "weights Q_de, K_de, V_de, γ_a | h_bsda = z_bsda / sqrt(sum_d z_bsda^2 + ε) | q_bsea = h_bsda Q_de | "
     "v_bsea = z_bsda V_de | k_bsea = z_bsda K_de | t_bss'a = q_bsea k_bs'ea / 2 + where(s' <= s, (s' - s) / 4, -inf) | "
     "w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a - γ_a) | return w_bss'a v_bs'ea",
+    "a loop changes a group of axes and reads it earlier": "model Main(z_bsae) -> y_bsg causal in s: | "
+    "y_{bs(ae)} = z_bsae | for l < 2: |   h_bsg = sum_i y_{b(s - i)g} |   y_bsg <- y_bsg / 2 + tanh(h_bsg) | return y_bsg",
     "a sink, and scores of four factors": "model Main(z_bsda) -> y_bsea causal in s: | "
     "weights Q_de, K_de, V_de, γ_a | v_bsea = z_bsda V_de | "
     "t_bss'a = z_bsda Q_de (z_bs'd'a K_d'e) / 2 + where(s' <= s, (s' - s) / 4, -inf) | "
@@ -178,7 +180,7 @@ AROUND = (
     (rare.STATES, "MODEL | S_bsd = FORM | return S_bsd", ("z_bsd", "S_{b(s - 1)d}", "S_{b(s - 2)d}")),
     (rare.SPELLINGS | rare.SPARSE | rare.LAZY, "MODEL | return z_bsd + FORM", ("z_bsd", "d")),
 )
-LEGEND = ("b: B", "s: S", "d: D", "a: A", "e: E", "v: V", "i: 2", "l: 3")
+LEGEND = ("b: B", "s: S", "d: D", "a: A", "e: E", "g: A E", "v: V", "i: 2", "l: 3")
 ONE_LINE = {  # a block of the legend, and the line in its place
     "axes on one line": ("axes", "axes b: B, s: S, d: D, e: E"),
     "an axis of the library by its letter": ("axes", "axes b, s, d, e: E"),

@@ -975,6 +975,12 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[a tensor that two loops read and change-apart-fast]",
     ),
     _mutant(
+        "a group of axes that is changed is the tensor that it was", "program/lowering.py",
+        "if equation.relation == \"return\" or (grouped and not self.is_changed(equation.left.name)):",
+        "if equation.relation == \"return\" or grouped:",
+        "interpreters.py::test_each_form_alone[distinct-a loop changes a group of axes and reads it earlier]",
+    ),
+    _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",
         "self._join(whole[:, :-1], source)", "self._join(whole[:, 1:], source)",
         "generate.py::test_log_prob_is_the_chain_rule",

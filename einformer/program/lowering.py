@@ -139,9 +139,15 @@ class Lowering:
         number = self.versions[name, self.depth]
         return name + (f"_{number}" if number > 1 else ""), self.depth
 
+    # Another name is another value; so is a group of axes if it is changed.
     def renames(self, equation: Equation, value: Value) -> bool:
         grouped = any(len(label) > 1 for label in find_labels(equation.left))
-        return equation.relation != "return" and not grouped and any(value is line.value for line in self.names.values())
+        if equation.relation == "return" or (grouped and not self.is_changed(equation.left.name)):
+            return False
+        return any(value is line.value for line in self.names.values())
+
+    def is_changed(self, name: str) -> bool:
+        return any(q.relation == "<-" and q.left.name == name for q in equations(self.layer.body))
 
     def define(self, left: Tensor | Name, value: Value) -> Line:
         return Line(left.name, spread(value, slot_letters(left)), find_labels(left))
