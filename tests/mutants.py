@@ -1621,7 +1621,7 @@ MUTANTS = (
     ),
     _mutant(
         "what yields is split in all values", "interpreters/count/rules.py",
-        "own = (letter for letter in self.own.get(value, ()) if find_whole(letter) in letters) if value else ()",
+        "own = (letter for one in filter(None, values) for letter in self.own.get(one, ()) if find_whole(letter) in letters)",
         "own = (letter for of, _ in self.shares for letter in of if find_whole(letter) in letters)",
         "plan.py::test_a_device_saves_and_computes_what_is_whole_inside_a_sublayer",
     ),
@@ -1929,6 +1929,26 @@ MUTANTS = (
         "no mesh has stages", "report/plans.py",
         "(False, True) if step.work", "(False,) if step.work",
         "plan.py::test_the_smallest_mesh_has_stages_where_nothing_else_fits",
+    ),
+    _mutant(
+        "keys that go round are counted on all ranks", "interpreters/count/inventory.py",
+        "indices |= {value: (*indices.get(value, ()), own(over)) for value in sides}", "pass",
+        "plan.py::test_a_device_of_a_ring_saves_its_own_keys_alone[llama]",
+    ),
+    _mutant(
+        "the blocks that come are not counted", "interpreters/count/numbers.py",
+        "(min(count + 1, 4) if count > 1 else 0)", "2",
+        "plan.py::test_a_ring_holds_four_blocks_of_others[3]",
+    ),
+    _mutant(
+        "a device has a window before the first position", "interpreters/count/numbers.py",
+        "(min(before, rank * size), ", "(before, ",
+        "plan.py::test_a_device_computes_with_the_positions_of_its_windows[mistral]",
+    ),
+    _mutant(
+        "windows of all turns are counted as the first", "interpreters/count/rules.py",
+        "numbers |= dict.fromkeys(e for operation in done.operations for e in sizes.list_reaches(operation.letters))", "pass",
+        "plan.py::test_a_device_computes_with_the_positions_of_its_windows[gemma3]",
     ),
     _mutant(
         "no stage waits for another", "report/plans.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -33,7 +33,7 @@ def pass_round(function: Function, sides: Mapping[tuple[str, str], Sides]) -> Fu
 
     def change(value: Value) -> Value:
         kernel = value.operation
-        if isinstance(kernel, Attention) and kernel.dropout is None and (*kernel.heads, *kernel.groups):
+        if isinstance(kernel, Attention) and can_go_round(kernel):
             rings = [ring for each in (*kernel.keys, kernel.value) for ring in read(each, kernel.over)]
             if len(rings) > len(kernel.keys):
                 return replace(value, operation=replace(kernel, keys=tuple(rings[:-1]), value=rings[-1]))
@@ -42,26 +42,52 @@ def pass_round(function: Function, sides: Mapping[tuple[str, str], Sides]) -> Fu
     return Rewriting(change).rewrite_function(function) if sides else function
 
 
-# The sums that an attention computes, with its value, and the letters of keys and queries where a sink is one more key.
-def find_attended(function: Function, legend: Legend, trained: frozenset[str], time: str) -> dict[Value, tuple[Value, Axes]]:
-    scope, sums = FunctionScope.of(function, legend, trained), dict[Value, tuple[Value, Axes]]()
+# Each attention of a function: the value in whose place it stands, its kernel, and what it reads.
+def find_attentions(
+    function: Function, legend: Legend, trained: frozenset[str], time: str
+) -> list[tuple[Value, Attention, set[Value]]]:
+    scope, attentions = FunctionScope.of(function, legend, trained), list[tuple[Value, Attention, set[Value]]]()
     attending = Attending(scope, time)
 
     def look(value: Value) -> Value:
         whole = attending.read_attention(value)
         for kernel in walk(whole) if whole is not None and scope.allows(whole) else ():
             if isinstance(kernel.operation, Attention):
-                over, mask = kernel.operation.over, kernel.operation.mask
+                mask = kernel.operation.mask
                 closed = {*scope.walk_leaves(kernel), *(walk(mask) if mask is not None else ())}
-                for inner in walk(value, closed=closed):
-                    match inner.operation:
-                        case op.Einsum(letters) if over in (*letters, *inner.axes):
-                            sink = kernel.operation.sink is not None
-                            sums[inner] = value, (over, kernel.operation.position) * sink
+                attentions.append((value, kernel.operation, closed))
         return value
 
     Rewriting(look, descending=True, scope=scope).rewrite_function(function)
-    return sums
+    return attentions
+
+
+# The sums that an attention computes, with its value, and the letters of keys and queries where a sink is one more key.
+def find_attended(attentions: Iterable[tuple[Value, Attention, set[Value]]]) -> dict[Value, tuple[Value, Axes]]:
+    return {
+        inner: (value, (kernel.over, kernel.position) * (kernel.sink is not None))
+        for value, kernel, closed in attentions
+        for inner in walk(value, closed=closed)
+        if isinstance(inner.operation, op.Einsum) and kernel.over in (*inner.operation.letters, *inner.axes)
+    }
+
+
+# Of each attention the keys and values that go round, with their index, one of `letters`, and that under which it reads them.
+def find_round(
+    attentions: Iterable[tuple[Value, Attention, set[Value]]], letters: Collection[str]
+) -> Iterator[dict[Value, tuple[str, str]]]:
+    def list_pairs(value: Value, over: str) -> list[tuple[str, str]]:
+        pairs = zip(value.operation.old, value.operation.new, strict=True) if isinstance(value.operation, op.View) else ()
+        return [(old[0], over) for old, new in pairs if new == (over,) and len(old) == 1 and old[0] in letters]
+
+    for _, kernel, _ in attentions:
+        pairs = {side: list_pairs(side, kernel.over) for side in (*kernel.keys, kernel.value)}
+        if can_go_round(kernel) and all(pairs.values()):
+            yield {side: own for side, (own,) in pairs.items()}
+
+
+def can_go_round(kernel: Attention) -> bool:
+    return kernel.dropout is None and bool((*kernel.heads, *kernel.groups))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from einformer.interpreters.count.exchanges import (
     list_step,
     split_batch,
 )
-from einformer.interpreters.count.inventory import find_own_letters
+from einformer.interpreters.count.inventory import find_placement
 from einformer.interpreters.count.numbers import Numbers, count_kept, count_logits
 from einformer.interpreters.count.roofline import EXACT, PREFILL
 from einformer.interpreters.count.rules import Recompute, WeightCount
@@ -265,7 +265,7 @@ class Pricing:
             pricing = self._remember(("stage", place[0], count, alike), Pricing, model, self.step, self.sizes, ends)
             numbers = pricing._size_rank(split_batch(layer, model.at(**self.sizes), microbatches), rest, shard)
             functions = pricing._remember(shard, model._lower_for_rank, rest)
-            ranked.append(RankModel(model.spec.tree, model.spec.name, functions, replace(numbers, shares=(), own={})))
+            ranked.append(RankModel(model.spec.tree, model.spec.name, functions, Numbers(numbers.legend)))
             stages.append(_Stage(pricing, numbers, rest, [], microbatches, count_kept(microbatches, count, number)))
         pipeline = Pipeline(place[1], 1, self._remember(("ties", place[0], count), find_ties, models))
         for row in list_step(ranked, rest, dict(rest.mesh), None, pipeline):
@@ -274,8 +274,8 @@ class Pricing:
 
     def _size_rank(self, legend: Legend, sharding: Sharding, shard: str) -> Numbers:
         tree, name = self.model.spec.tree, self.model.spec.name
-        own = self._remember(("own", shard), find_own_letters, tree, name, self.model.legend, sharding)
-        return Numbers(legend, shares=sharding.shares, own=own)
+        placement = self._remember((shard, sharding.mesh), find_placement, tree, name, self.model.legend, sharding)
+        return Numbers(legend).on_mesh(placement, sharding)
 
     # Decoding computes one position of each row, which ranks cannot share.
     def _list_exchanges(self, sharding: Sharding, shard: str) -> list[Exchange[int]]:
@@ -302,10 +302,11 @@ class Pricing:
         weights, logits = self._weights(numbers), count_logits((self.ends or self.model).spec.tree, name, numbers)
         counts = rules.count_flops(tree, name, numbers, EXACT)
         for recompute in self.step.recompute:
-            kept = self._remember((numbers.shares, recompute), self._count_kept, numbers, recompute)
+            kept = self._remember((numbers.shares, *numbers.windows, recompute), self._count_kept, numbers, recompute)
             memory = rules.count_training(weights, (), logits, numbers, precision, zero, sharding.replicas)
             held = {part: size for part in memory.__slots__ if (size := getattr(memory, part))} | {"activations": kept}
             held |= {"gathered": precision.parameters * _find_block(weights, numbers)} if zero == 3 else {}
+            held |= {"travelling": travelling} if (travelling := precision.element * numbers.count_travelling()) else {}
             state = sum(held.get(part, 0) for part in ("parameters", "master", "momentum", "variance"))
             yield recompute, (held, sum(done.spent("training", recompute) for done in counts), 2 * state)
 

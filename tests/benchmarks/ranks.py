@@ -1,11 +1,12 @@
-"""What do ranks cost: a step on two processes beside one, and the host's work beside a layer written like Megatron's?"""
+"""What do ranks cost: a step on several processes beside one, and the host's work beside a layer written like Megatron's?"""
 
 from __future__ import annotations
 
+import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ model MLP(z_bsd) -> y_bsd causal in s:
   return h_bsf U_fd + β_d
 """
 D, F, STEPS = 16, 64, 300
-LLAMA = {"D": 256, "A": 8, "G": 4, "F": 1024, "V": 4096, "L": 4, "Θ": 10000.0}
+ROUNDS = 7
+MAPS = ("tp: g f v", "tp: g f v (s)", "cp: s", "cp: s[ring zigzag]", "dp: b")
+LLAMA = {"D": 256, "A": 8, "G": 4, "F": 1024, "V": 2048, "L": 2, "Θ": 10000.0}
 
 
 class Copy(torch.autograd.Function):
@@ -70,10 +73,10 @@ class ByHand(nn.Module):
         return summed + self.β
 
 
-def time_steps(*works: Callable[[], object]) -> list[float]:
+def time_steps(*works: Callable[[], object], times: int = STEPS) -> list[float]:
     """Median seconds of each, taken in turns."""
     seconds: list[list[float]] = [[] for _ in works]
-    for _ in range(STEPS):
+    for _ in range(times):
         for work, taken in zip(works, seconds, strict=True):
             start = time.perf_counter()
             work()
@@ -81,40 +84,69 @@ def time_steps(*works: Callable[[], object]) -> list[float]:
     return [statistics.median(taken) for taken in seconds]
 
 
-def compare_by_hand() -> None:
+def compare_by_hand(file: Path) -> None:
     """Both layers in a group of one rank, so that nothing is waited for."""
     emitted: Any = ein.parse(MLP).bind(D=D, F=F).build(mesh="tp=1", shard="tp: f")
     by_hand, z = ByHand(), torch.randn(2, 4, D, requires_grad=True)
     runs = (by_hand, lambda z: nn.Module.__call__(emitted, z), emitted)
-    hand, inside, door = time_steps(*(lambda run=run: run(z).sum().backward() for run in runs))
-    print(f"forward and backward of one layer, by hand: {hand * 1e6:.0f} µs")
-    print(f"  emitted: {inside / hand:.2f} of it; with the comparison of shapes between ranks: {door / hand:.2f}")
+    file.write_text(json.dumps(time_steps(*(lambda run=run: run(z).sum().backward() for run in runs))))
 
 
-def step_on_two(alone: float) -> None:
-    module: Any = ein.load("llama").bind(**LLAMA).build(mesh="tp=2", shard="tp: g f v")
-    seconds = time_step(module)
-    if dist.get_rank() == 0:
-        print(f"a step of a small Llama on two processes: {seconds * 1e3:.0f} ms, {seconds / alone:.2f} of one process")
+def compare_steps(file: Path) -> None:
+    """A step of the first rank alone, while the others wait, then one of all: median seconds for each map."""
+    ranks, first, seconds = dist.get_world_size(), dist.get_rank() == 0, dict[str, list[float]]()
+    model = ein.load("llama").bind(**LLAMA)
+    alone, x_bs = model.build(), torch.randint(int(LLAMA["V"]), (4, 64))
+
+    def step(module: nn.Module, x_bs: Tensor) -> None:
+        module(x_bs).square().mean().backward()
+
+    def step_alone() -> None:
+        if first:
+            step(alone, x_bs)
+        dist.barrier()
+
+    for shard in MAPS:
+        axis = shard.partition(":")[0]
+        module = model.build(mesh={axis: ranks}, shard=shard)
+        part = x_bs.chunk(ranks, {"cp": 1, "dp": 0}[axis])[0] if axis != "tp" else x_bs
+
+        def step_together(module: Any = module, part: Tensor = part, averages: bool = axis == "dp") -> None:
+            step(module, part)
+            if averages:
+                module.average_gradients()
+            dist.barrier()
+
+        step_together()
+        seconds[shard] = time_steps(step_alone, step_together, times=ROUNDS)
+    if first:
+        file.write_text(json.dumps(seconds))
 
 
-def time_step(module: Any) -> float:
-    x, seconds = torch.randint(int(LLAMA["V"]), (2, 128)), list[float]()
-    for _ in range(6):
-        start = time.perf_counter()
-        module(x).square().mean().backward()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds[1:])
+def measure(count: int, work: Callable[[Path], None]) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        in_processes(count, Path(folder), work, file := Path(folder) / "seconds.json")
+        return json.loads(file.read_text())
+
+
+HEAD = ("what", "processes", "milliseconds", "beside one process, or a layer by hand")
+
+
+def list_rows() -> Iterator[tuple[str, str, str, str]]:
+    """Rows of a table with the columns `HEAD`: steps of a small Llama on several processes, and one layer on one."""
+    for count in (2, 4):
+        for shard, (alone, together) in measure(count, compare_steps).items():
+            yield f"a step, `{shard}`", str(count), f"{together * 1e3:.0f}", f"{together / alone:.2f}"
+    hand, inside, door = measure(1, compare_by_hand)
+    yield "a split MLP, without the comparison of shapes between ranks", "1", f"{inside * 1e3:.2f}", f"{inside / hand:.2f}"
+    yield "a split MLP, with it", "1", f"{door * 1e3:.2f}", f"{door / hand:.2f}"
 
 
 def main() -> None:
-    """Prints the ratios."""
+    """Prints the table."""
     torch.set_num_threads(1)
-    alone = time_step(ein.load("llama").bind(**LLAMA).build())
-    with tempfile.TemporaryDirectory() as folder:
-        in_processes(1, Path(folder), compare_by_hand)
-    with tempfile.TemporaryDirectory() as folder:
-        in_processes(2, Path(folder), step_on_two, alone)
+    for row in (HEAD, *list_rows()):
+        print(" | ".join(row))
 
 
 if __name__ == "__main__":

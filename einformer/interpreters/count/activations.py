@@ -48,6 +48,7 @@ class SavedValue:
     chosen: tuple[Chosen, ...] = ()
     trained: bool = False  # a weight is not
     parts: tuple[SavedValue, ...] = ()
+    read: op.Value | None = None  # the view by which it is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class _SavedTensors:
             case op.Gather() if find_rows(value, self.flow.weights) is not None:
                 return self.new(value)
             case op.View(argument, old, new):
-                return _rename(self.of(argument), [*zip(old, new, strict=True)])
+                return _rename(self.of(argument), [*zip(old, new, strict=True)], value)
             case op.Gather(argument) | op.Spread(argument) | op.Recur(_, argument):
                 return self.of(argument)
             case op.Map("*" | "/", factors):
@@ -263,9 +264,9 @@ class _SavedTensors:
 
 
 # A value under the letters by which it is read: on a mesh all ranks have what is read at s', and each its own at s.
-def _rename(value: SavedValue, pairs: Sequence[tuple[op.Axes, op.Axes]]) -> SavedValue:
+def _rename(value: SavedValue, pairs: Sequence[tuple[op.Axes, op.Axes]], view: op.Value) -> SavedValue:
     chosen = {choice.letter for choice in value.chosen}
     for old, new in pairs:
         if value.letters.issuperset(old) and chosen.isdisjoint(old):
-            value = replace(value, letters=value.letters - set(old) | set(new))
-    return replace(value, parts=tuple(_rename(part, pairs) for part in value.parts))
+            value = replace(value, letters=value.letters - set(old) | set(new), read=view)
+    return replace(value, parts=tuple(_rename(part, pairs, view) for part in value.parts))

@@ -17,18 +17,18 @@ from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
 from einformer.language.tree import Equation, Expression, Number, Spec
 from einformer.program import operations as op
-from einformer.program.attending import find_attended
+from einformer.program.attending import find_attended, find_attentions, find_round
 from einformer.program.chunks import Chunk, find_chunks
 from einformer.program.experts import Routing, find_routings
 from einformer.program.inequalities import ALWAYS, Cases, Facts, Linear, both, written
-from einformer.program.kernels import PAIR, Chunked, Norm
+from einformer.program.kernels import PAIR, Attention, Chunked, Norm
 from einformer.program.lowering import lower_functions
 from einformer.program.matching import find_norms
 from einformer.program.needs import Flow, Flows, Need, Step, flat, made_of
 from einformer.program.operations import Value
 from einformer.program.orders import Letters, order_pairs
 from einformer.program.rewrite import find_used, list_differentiated, walk, walk_values
-from einformer.program.sharding import Sharding
+from einformer.program.sharding import Sharding, Window, own
 from einformer.program.terms import Term
 from einformer.program.turns import Case, Site, TurnCount, below, turns_of, unite
 
@@ -135,14 +135,39 @@ def build_work(spec: Spec, name: str) -> Work:
     return Work(specialised, name, layers, {layer.name: names[layer.span] for layer in specialised.layers}, flows)
 
 
-# Returns the indices of each value that yield and are split there. Raises EinformerError E741, E743, E744.
-def find_own_letters(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Mapping[Value, op.Axes]:
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a rank has of values: the indices that are split in some values alone, those that are windows, and the devices
+    that share each set of letters. The keys and values of some attentions go `round` so many ranks: where these read them,
+    they have an index of their own."""
+
+    own: Mapping[Value, op.Axes]
+    windows: Mapping[str, Window]
+    shares: tuple[tuple[frozenset[str], int], ...]
+    round: tuple[tuple[int, tuple[Value, ...]], ...] = ()
+
+
+# Raises EinformerError E741, E743, E744.
+def find_placement(spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Placement:
     if not sharding.places:
-        return {}
+        return Placement({}, {}, sharding.shares)
     from einformer.program.collectives import find_own  # nobody waits for it who counts for one device
+    from einformer.program.windows import find_windows
 
     work = build_work(spec, name)
-    return find_own(work.flows.functions, work.spec, name, sharding, legend)
+    functions = work.flows.functions
+    windows = find_windows(functions, work.spec, name, sharding, legend).letters
+    indices = find_own(functions, work.spec, name, sharding, legend)
+    shares = dict(zip((axis for axis, _ in sharding.mesh), sharding.shares, strict=True))
+    attentions, rings = work.attentions.values() if sharding.round else (), list[tuple[int, tuple[Value, ...]]]()
+    for sides in (sides for some in attentions for sides in find_round(some, sharding.round)):
+        ((letter, over),) = {*sides.values()}
+        if over not in windows:
+            indices |= {value: (*indices.get(value, ()), own(over)) for value in sides}
+            letters, ranks = shares[sharding.axis(letter)]
+            shares[sharding.axis(letter)] = letters | {own(over)}, ranks
+            rings.append((ranks, (*sides,)))
+    return Placement(indices, windows, tuple(shares.values()), tuple(rings))
 
 
 @dataclass(frozen=True)
@@ -174,9 +199,13 @@ class Work:
         return {name: (own, inside[name]) for name, own in norms.items()}
 
     @functools.cached_property
-    def attended(self) -> Mapping[str, Mapping[Value, tuple[Value, op.Axes]]]:
+    def attentions(self) -> Mapping[str, list[tuple[Value, Attention, set[Value]]]]:
         legend, trained, functions = self.flows.legend, self.flows.trained, self.flows.functions.items()
-        return {name: find_attended(function, legend, trained[name], self.time) for name, function in functions}
+        return {name: find_attentions(function, legend, trained[name], self.time) for name, function in functions}
+
+    @functools.cached_property
+    def attended(self) -> Mapping[str, Mapping[Value, tuple[Value, op.Axes]]]:
+        return {name: find_attended(attentions) for name, attentions in self.attentions.items()}
 
     @functools.cached_property
     def sinks(self) -> set[str]:
@@ -664,5 +693,5 @@ def _list_done(visit: Visit, work: Work, routings: Mapping[Value, Routing]) -> I
             for place in places:
                 operations.setdefault(place, []).extend([operation] if operation else ())
     layer, some = work.names[visit.flow.function.name], {place: own for place, own in operations.items() if own}
-    for (cases, fast), own in (some or {(frozenset[Case](), None): []}).items():
-        yield Done(visit.path, layer, visit.step.line.equation, visit.within(cases), tuple(own), fast)
+    for (cases, fast), part in (some or {(frozenset[Case](), None): []}).items():
+        yield Done(visit.path, layer, visit.step.line.equation, visit.within(cases), tuple(part), fast)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -12,15 +12,16 @@ from einformer.errors import Span, fail
 from einformer.interpreters.count import rules
 from einformer.interpreters.count.conventions import Precision
 from einformer.interpreters.count.gradients import Gradients, ReachedFactor, Turn
-from einformer.interpreters.count.inventory import Derived, derive, find_own_letters
+from einformer.interpreters.count.inventory import Derived, Placement, derive, find_placement
 from einformer.interpreters.count.rules import Memory, Recompute, Sizes
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend, Value
 from einformer.language.tree import Expression, Spec
 from einformer.language.walk import letters_in
+from einformer.program import operations as op
 from einformer.program.inequalities import Facts, Inequality, Linear, connected, evaluate, plain
 from einformer.program.needs import Region
-from einformer.program.sharding import WHOLE, Sharding
+from einformer.program.sharding import WHOLE, Sharding, Window
 from einformer.program.turns import Site, TurnCount
 
 
@@ -44,7 +45,8 @@ def count_training(
     activations = rules.count_activations(spec, name, sizes, precision.element, recompute)
     weights, logits = rules.count_weights(spec, name, sizes), count_logits(whole or spec, name, sizes)
     memory = rules.count_training(weights, activations, logits, sizes, precision, zero, sharding.replicas)
-    return replace(memory, activations=kept * memory.activations)
+    travelling = precision.element * sizes.count_travelling()
+    return replace(memory, activations=kept * memory.activations, travelling=travelling)
 
 
 # Returns of how many microbatches a stage of a pipeline keeps activations at once, in the schedule 1F1B: at most as many as
@@ -61,9 +63,13 @@ def count_logits(spec: Spec, name: str, sizes: Numbers) -> int:
 
 @dataclass(slots=True)
 class Numbers(Sizes[int]):
-    """Sizes as numbers. `numbers` are those of turns."""
+    """Sizes as numbers. `numbers` are those of turns. Windows are those of the rank at a place, or of that which reads most."""
 
     numbers: Mapping[str, int] = field(default_factory=dict)
+    windows: Mapping[str, Window] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)  # of each axis of the mesh
+    place: Mapping[str, int] | None = None
+    round: tuple[tuple[int, tuple[op.Value, ...]], ...] = ()  # what attentions pass on, to so many ranks
     turn: Turn = ()  # the same, loop by loop
     gradients: dict[object, Gradients] = field(default_factory=dict)
     walks = True
@@ -75,10 +81,40 @@ class Numbers(Sizes[int]):
     # Returns the sizes of what one rank of a mesh has. Raises EinformerError E741, E743, E744.
     @classmethod
     def of_rank(cls, spec: Spec, name: str, legend: Legend, sharding: Sharding) -> Numbers:
-        return cls(legend, shares=sharding.shares, own=find_own_letters(spec, name, legend, sharding))
+        return cls(legend).on_mesh(find_placement(spec, name, legend, sharding), sharding)
+
+    def on_mesh(self, placement: Placement, sharding: Sharding) -> Numbers:
+        own, windows, shares, round_ = placement.own, placement.windows, placement.shares, placement.round
+        return replace(self, own=own, windows=windows, shares=shares, round=round_, ranks=dict(sharding.mesh))
 
     def size(self, axis: str) -> int:
         return self.legend.length(axis)
+
+    def length(self, letter: str) -> int:
+        return self.count_near(self.windows[letter]) if letter in self.windows else Sizes.length(self, letter)
+
+    # The numbers of a rank, and those before and after them that there are.
+    def count_near(self, window: Window) -> int:
+        count = self.ranks[window.mesh]
+        size = Sizes.length(self, window.letter) // count
+        before, after = (max(self.value(e), 0) for e in (window.before, window.after))
+        ranks = range(count) if self.place is None else [self.place[window.mesh]]
+        sides = ((min(before, rank * size), min(after, (count - 1 - rank) * size)) for rank in ranks)
+        return max(size + sum(map(math.ceil, some)) for some in sides)
+
+    # Backward a rank holds at once, beside its own keys and values, those at hand and those that come, and as many gradients
+    # that go and come: four blocks, three of two ranks.
+    def count_travelling(self) -> int:
+        blocks = (
+            (min(count + 1, 4) if count > 1 else 0)
+            * sum(self.share(math.prod(map(self.length, side.axes)), side.axes, side) for side in sides)
+            for count, sides in self.round
+        )
+        return max(blocks, default=0)
+
+    def list_reaches(self, letters: Collection[str]) -> Iterator[Expression]:
+        for window in (self.windows[letter] for letter in self.windows if letter in letters):
+            yield from (window.before, window.after)
 
     def chosen(self, letter: str, count: Expression) -> int:
         return min(int(self.value(count)), self.length(letter))
@@ -121,9 +157,8 @@ class Numbers(Sizes[int]):
 
     # Of positions those that are computed, or all that are visible.
     def _list_numbers_of(self, letter: str) -> range:
-        length = self.length(
-            letter if letter == self.time else plain(letter).removesuffix("'") + "'" * (axis_of(letter) == self.time)
-        )
+        own = letter if letter == self.time else plain(letter).removesuffix("'") + "'" * (axis_of(letter) == self.time)
+        length = self.count_all(own)
         return range(self.cached, self.cached + length) if letter == self.time else range(length)
 
     # Turns are counted one by one only where a `where` asks.

@@ -106,8 +106,16 @@ class Sizes(ABC, Generic[N]):
     def estimate(self, letter: str) -> int:
         return estimate_size(self.legend, letter, self.time if self.cached != 0 else "")
 
-    # The number of positions that are computed, or of all that are visible.
+    # The letters of turns in these numbers tell how far a rank reads of some letters.
+    def list_reaches(self, letters: Collection[str]) -> Iterable[Expression]:
+        return ()
+
+    # The numbers of a letter that a device has, before they are shared.
     def length(self, letter: str) -> N:
+        return self.count_all(letter)
+
+    # The number of positions that are computed, or of all that are visible.
+    def count_all(self, letter: str) -> N:
         if letter not in self.lengths:
             axis = axis_of(letter)
             visible = axis == self.time and letter != axis
@@ -115,8 +123,8 @@ class Sizes(ABC, Generic[N]):
         return self.lengths[letter]
 
     # An axis of the mesh divides a tensor once.
-    def share(self, whole: N, letters: Collection[str], value: Value | None = None) -> N:
-        own = (letter for letter in self.own.get(value, ()) if find_whole(letter) in letters) if value else ()
+    def share(self, whole: N, letters: Collection[str], *values: Value | None) -> N:
+        own = (letter for one in filter(None, values) for letter in self.own.get(one, ()) if find_whole(letter) in letters)
         split = {*letters, *own}
         ranks: N = product(count for of, count in self.shares if not of.isdisjoint(split))
         return cast("N", self.divide(whole, ranks)) if self.shares else whole
@@ -137,11 +145,11 @@ class Sizes(ABC, Generic[N]):
         if not region.band:
             return self.walk(region, at) if region.cases else cast("N", 0)
         later, earlier = region.letters
-        before: Any = cast("Any", self.length(earlier)) - self.length(later)
+        before: Any = cast("Any", self.count_all(earlier)) - self.count_all(later)
         least = [self.value(bound.least) for bound in region.band if bound.later == later]
         most = [-self.value(bound.least) for bound in region.band if bound.earlier == later]
         lowest, highest = self.largest(least) if least else None, self.smallest(most) if most else None
-        return cast("N", count_pairs(self.length(later), before, lowest, highest, lambda *two: self.smallest(two)))
+        return cast("N", count_pairs(self.count_all(later), before, lowest, highest, lambda *two: self.smallest(two)))
 
 
 def count_pairs(length: Any, before: Any, least: Any | None, most: Any | None, smaller: Callable[[Any, Any], Any]) -> Any:
@@ -303,6 +311,7 @@ class Memory(Generic[N]):
     variance: N
     activations: N
     logits: N
+    travelling: N | int = 0  # blocks of keys and values that go round, while one attention computes with them
 
     # All together: the peak of a training step, if nothing is freed before its end.
     @property
@@ -430,6 +439,7 @@ def _list_kinds(
     masked = (operation for operation in done.operations if convention.pairs == "exact")
     regions = [region for o in masked if (region := region_of(o.where, o.letters, done.turning, derived.facts)) is not None]
     numbers = dict.fromkeys(e for region in regions for e in region.parameters(done.turning))
+    numbers |= dict.fromkeys(e for operation in done.operations for e in sizes.list_reaches(operation.letters))
     for turns, inner in replace(sizes, time=derived.time).kinds(done.turns, (*numbers, *within), each):
         yield tuple(map(inner.value, numbers)), _Rules(inner, convention, derived, done), turns
 
@@ -581,10 +591,11 @@ def count_activations(
     time = derive(spec, name).time
     sizes = replace(sizes, time=time)
     return tuple(
-        _count_activation(saved, value, sizes, element)
+        _count_activation(saved, value, inner, turns, element)
         for saved in find_saved(spec, name)
         for value in saved.values(sizes.estimate)
         if _is_saved(saved, value, recompute, time)
+        for turns, inner in sizes.kinds(value.turns, tuple(sizes.list_reaches(value.letters)))
     )
 
 
@@ -594,11 +605,13 @@ def _is_saved(saved: Saved, value: SavedValue, recompute: Recompute, time: str) 
     return recompute == "none" or not has_two_positions(value.letters, time)
 
 
-def _count_activation(saved: Saved, value: SavedValue, sizes: Sizes[N], element: N | int) -> Activation[N]:
+def _count_activation(
+    saved: Saved, value: SavedValue, sizes: Sizes[N], turns: tuple[N, ...], element: N | int
+) -> Activation[N]:
     lengths: list[N] = _list_lengths(sizes, sorted(value.letters), value.chosen)
     whole: N = product((*lengths, 1 if saved.what == "mask" else element))
-    text, turns = saved.equation.span.text if saved.equation else "", tuple(map(sizes.turns, value.turns))
-    size = sizes.share(whole, value.letters, value.value)
+    text = saved.equation.span.text if saved.equation else ""
+    size = sizes.share(whole, value.letters, value.value, value.read)
     return Activation(saved.path, saved.layer, text, "".join(sorted(value.letters)), saved.what, size, turns)
 
 
