@@ -105,6 +105,18 @@ MUTANTS = (
         "blocks.py::test_every_turn_has_its_own_weights[crossed in one call-notation]",
     ),
     _mutant(
+        "what a turn binds before its layers hides what they give", "interpreters/torch/classes.py",
+        "*_list_names(body[start + 1 : first])[0], *_list_names(body[end:])[0]]",
+        "*_list_names(body[start + 1 : first], body[end:])[0]]",
+        "emitted.py::test_the_forward_of_a_block_is_a_turn_of_the_loop[before]",
+    ),
+    _mutant(
+        "a block reads weights of the model as its own", "interpreters/torch/classes.py",
+        'any(line.startswith(" ") or _FOREIGN.search(line) for line in lines)',
+        'any(line.startswith(" ") for line in lines)',
+        "emitted.py::test_the_forward_of_a_block_is_a_turn_of_the_loop[outside]",
+    ),
+    _mutant(
         "which of two loops is longer is settled when a file is written", "interpreters/torch/classes.py",
         "if (count := self.write_counts(some)) != self.write_counts(self.list_loops(depth)):",
         'if (count := self.write_counts(some)) == "":',

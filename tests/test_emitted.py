@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import io
 import os
 import pickle
@@ -15,9 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import einformer
 from einformer.interpreters.torch import source, writing
@@ -346,6 +349,81 @@ def test_a_config_may_be_another() -> None:
         sum(weight.numel() for weight in small.parameters())
         == einformer.model("gpt2").spec.bind(D=12, A=3, F=20, V=11, K=9, L=2).num_parameters
     )
+
+
+TURNING = """axes
+  b: B
+  s: S
+  d: D
+  l: L
+scalars
+  W_l = [2, 3, 5]
+layer Linear(z_bsd) -> z_bsd:
+  weights M_dd'
+  return M_dd' z_bsd'
+model Main(x_bsd) -> y_bsd causal in s:
+{weights}
+  z_bsd = x_bsd
+  n_bsd = 2 x_bsd
+  for l < L:
+{body}
+  return z_bsd + n_bsd
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "head"),
+    [
+        (  # what the turn had before is not what is read after it
+            ["z_bsd <- W_l n_bsd", "n_bsd <- n_bsd + z_bsd", "z_bsd <- Linear_l(n_bsd)"],
+            "            z_bsd = block(n_bsd)\n",
+            "    def forward(self, n_bsd: Tensor) -> Tensor:\n",
+        ),
+        (
+            ["n_bsd <- n_bsd + z_bsd", "z_bsd <- Linear_l(n_bsd)", "n_bsd <- n_bsd + z_bsd W_l"],
+            "            z_bsd, n_bsd = block(n_bsd, l)\n",
+            "    def forward(self, n_bsd: Tensor, l: int) -> tuple[Tensor, Tensor]:\n        W = self.config.W\n",
+        ),
+        (
+            ["z_bsd <- Linear_l(W_l z_bsd + x_bsd)", "h_bsd = tanh(z_bsd)", "z_bsd <- z_bsd h_bsd"],
+            "            z_bsd = block(z_bsd, x_bsd, l)\n",
+            "    def forward(self, z_bsd: Tensor, x_bsd: Tensor, l: int) -> Tensor:\n        W = self.config.W\n",
+        ),
+        (  # a block has no weights of the model's
+            ["weights once: Linear", "n_bsd <- n_bsd W_l", "z_bsd <- Linear_l(once(z_bsd))"],
+            "            z_bsd = block.Linear(self.once(z_bsd))\n",
+            '    """The weights of one turn of the loop over l."""\n',
+        ),
+    ],
+    ids="before two number outside".split(),  # noqa: SIM905
+)
+def test_the_forward_of_a_block_is_a_turn_of_the_loop(body: list[str], call: str, head: str) -> None:
+    weights = "".join(f"  {line}" for line in body if line.startswith("weights"))
+    turn = "\n".join(f"    {line}" for line in body if not line.startswith("weights"))
+    bound = einformer.parse(TURNING.format(weights=weights, body=turn)).bind(D=3, L=3)
+    random = np.random.default_rng(0)
+    x = random.standard_normal((2, 5, 3))
+    arrays = {path: random.standard_normal(shape) / 9 for path, shape in bound.weight_shapes().items()}
+    for plan in PLANS:
+        assert call in bound.source(plan)
+        assert head in bound.source(plan)
+        module = bound.build(plan=plan, dtype=torch.float64)
+        module.load_state_dict({path: torch.from_numpy(array) for path, array in arrays.items()})
+        assert module(torch.from_numpy(x)).detach().numpy() == pytest.approx(bound.reference(x, weights=arrays), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "deepseek_v3"])
+def test_a_block_is_computed_again(name: str) -> None:
+    """By `torch.utils.checkpoint`, as people wrap blocks: the gradients are those of the whole."""
+    module: Any = built(model(name), "fast").train()
+    again, given = copy.deepcopy(module), tokens(name)
+    for block in again.blocks:
+        block.forward = functools.partial(checkpoint, type(block).forward, block, use_reentrant=False)
+    for one in (module, again):
+        torch.manual_seed(0)
+        one(given).square().sum().backward()
+    for ours, theirs in zip(module.parameters(), again.parameters(), strict=True):
+        assert error(ours.grad, theirs.grad) < 1e-12
 
 
 def test_no_size_stands_in_the_code_of_another_model() -> None:

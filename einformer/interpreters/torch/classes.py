@@ -1,11 +1,13 @@
 """Emits the class of a specialised layer, with its weights, modules and forward, or the function of one without weights.
 
 One list of blocks for each depth of loops holds the weights of their turns; turns of equal number share a block. The path of a
-weight names the number of the turn, not the loop: `blocks.0.MLP.W`. In the plan `fast` weights lie as kernels read them.
+weight names the number of the turn, not the loop: `blocks.0.MLP.W`. Where one loop has the blocks, its turn is their forward.
+In the plan `fast` weights lie as kernels read them.
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import textwrap
@@ -22,6 +24,7 @@ from einformer.interpreters.torch.fragments import (
     PRODUCT,
     Context,
     Dims,
+    assign_settings,
     escape_prose,
     has_dropout,
     name_block,
@@ -57,6 +60,74 @@ Loops = tuple[Loop, ...]
 Choices = Sequence[tuple[Expression, bool]]  # conditions, and whether they hold
 
 
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z][A-Za-z])")  # but in ViT
+_TURNS = re.compile(r"for (?:(\w+), )?block in (?:enumerate\()?self\.blocks\)?:")
+_FOREIGN = re.compile(r"\bself\.(?!training\b)|\bblock\b(?!\.)")  # what no block has
+_TYPES = {"device": "torch.device", "dtype": "torch.dtype", "number": "torch.dtype"}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The forward of a block: a turn of the loop, from the line on that first calls a layer of the block."""
+
+    inputs: Mapping[str, str]  # names and their types
+    outputs: Sequence[str]
+    settings: Sequence[str]  # what it reads off the config
+    lines: Sequence[str]
+
+    # Returns None where several loops have the blocks, or a turn needs more than they have or gives nothing. `heads` stand
+    # before the body, in which a call of the block takes the place of the lines.
+    @classmethod
+    def take(cls, body: list[str], formals: Sequence[str], heads: Sequence[str]) -> Turn | None:
+        (start, *more) = [number for number, line in enumerate(body) if "self.blocks" in line] or [0, 0]
+        if more or not (header := _TURNS.fullmatch(body[start])):
+            return None
+        end = next((k for k in range(start + 1, len(body)) if not body[k].startswith(INDENT)), len(body))
+        first = next(k for k in range(start, end) if "block." in body[k])
+        while body[first - 1].lstrip().startswith("#"):
+            first -= 1
+        lines = [shift(line, -len(INDENT)) for line in body[first:end]]
+        if any(line.startswith(" ") or _FOREIGN.search(line) for line in lines):
+            return None
+        settings, others = (_list_names([x for x in heads if (" = self.config." in x) is read])[1] for read in (True, False))
+        (reads, bound), loop = _list_names(lines), header[1] or ""
+        after = [*reads, *_list_names(body[start + 1 : first])[0], *_list_names(body[end:])[0]]
+        outputs = [name for name in bound if name in after]
+        if not outputs:
+            return None
+        known = {*formals, *others, *_list_names(body[:start], body[start + 1 : first])[1], loop}
+        typed = [(name, "int" if name == loop else _find_type(name, heads)) for name in reads if name in known]
+        inputs = dict(sorted(typed, key=lambda pair: (pair[0] not in outputs, pair[1] != "Tensor")))
+        body[first:end] = [f"{INDENT}{', '.join(outputs)} = block({', '.join(inputs)})"]
+        lines = [shift(re.sub(r"\bblock\.", "self.", line), 0, line) for line in lines]
+        return cls(inputs, outputs, [name for name in reads if name in settings], lines)
+
+    def write(self, context: Context) -> Iterator[str]:
+        takes = "".join(f", {name}: {kind}" for name, kind in self.inputs.items())
+        gives = "Tensor" if len(self.outputs) == 1 else f"tuple[{', '.join(['Tensor'] * len(self.outputs))}]"
+        yield f"{INDENT}def forward(self{takes}) -> {gives}:"
+        lines = [*assign_settings(context, self.settings, "self.config"), *self.lines, f"return {', '.join(self.outputs)}"]
+        yield from (shift(line, 2 * len(INDENT)) for line in lines)
+
+
+# What statements read before they bind it, and what they bind.
+def _list_names(*parts: Sequence[str]) -> tuple[list[str], list[str]]:
+    reads, bound = dict[str, None](), dict[str, None]()
+    for statement in (one for lines in parts for one in ast.parse(textwrap.dedent("\n".join(lines))).body):
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        names.sort(key=lambda node: (node.lineno, node.col_offset))
+        reads |= {node.id: None for node in names if isinstance(node.ctx, ast.Load) and node.id not in bound}
+        bound |= {node.id: None for node in names if isinstance(node.ctx, ast.Store)}
+    return [*reads], [*bound]
+
+
+def _find_type(name: str, heads: Sequence[str]) -> str:
+    head = next((line for line in heads if line.startswith(f"{name} = ")), "")
+    if ".shape[" in head:
+        return "int"
+    return _TYPES.get(name, "Tensor" if "_" in name or "torch." in head or not head else "float")
+
+
 @dataclass(slots=True)
 class Blocks:
     """The instances of one layer: in which turns of which loops each is another, and the lines that make them."""
@@ -65,6 +136,7 @@ class Blocks:
     held: dict[str, tuple[list[Loop], ...]]  # an instance: at each depth the loops in each turn of which it has other weights
     layers: dict[str, str]  # an instance: its layer
     exist: dict[str, set[tuple[int, ...]]]  # an instance: the turns of those loops in which it is called
+    turn: Turn | None = None  # the forward of the outermost blocks
 
     @classmethod
     def of(cls, context: Context) -> Blocks:
@@ -99,10 +171,11 @@ class Blocks:
 
     # Without `turns` these are the instances outside of loops. Some instances exist in some turns only.
     def lines(self, turns: Dims = ()) -> Iterator[str]:
-        names = (name for name, loops in self.held.items() if len(loops) == len(turns))
+        names, before = (name for name, loops in self.held.items() if len(loops) == len(turns)), ""
         for condition, some in groupby(names, lambda name: self.write_condition(name, turns)):
             if condition:
-                yield f"if {condition}:"
+                yield "else:" if before and condition == f"not ({before})" else f"if {condition}:"
+            before = condition
             for name in some:
                 passed = self.context.passed.get(self.layers[name], ())
                 called = self.context.reserve_name("layer", self.layers[name], self.layers[name])
@@ -113,9 +186,12 @@ class Blocks:
         if self.depth > len(turns):
             letter = self.name_turns(len(turns) + 1)[-1] if self.is_numbered else "_"
             count = self.write_counts(self.list_loops(len(turns)))
-            inside = any("config" in line for line in self.lines((*turns, letter)))
+            inside = self.reads_config(self.lines((*turns, letter)), len(turns) + 1)
             arguments = ", ".join([*["config"] * inside, *((*turns, letter) if self.is_numbered else ())])
             yield f"self.blocks = nn.ModuleList({self.name(len(turns) + 1)}({arguments}) for {letter} in range({count}))"
+
+    def reads_config(self, lines: Iterable[str], depth: int) -> bool:
+        return any("config" in line for line in lines) or bool(depth == 1 and self.turn and self.turn.settings)
 
     # A block knows its number if some instances exist in some turns only.
     @property
@@ -167,16 +243,20 @@ class Blocks:
     # A class holds the weights of one turn; inner loops come first.
     def classes(self) -> Iterator[str]:
         for depth in range(self.depth, 0, -1):
-            turns = self.name_turns(depth)
-            over = dict.fromkeys(loop.index.letter for loop in self.list_loops(depth - 1))
+            turns, turn = self.name_turns(depth), self.turn if depth == 1 else None
+            over = " and of that over ".join(dict.fromkeys(loop.index.letter for loop in self.list_loops(depth - 1)))
+            what = f"One turn of the loop over {over}" if turn else f"The weights of one turn of the loop over {over}"
+            passed = f", {', '.join(turn.inputs)} -> {', '.join(turn.outputs)}" if turn else ""
             yield f"class {self.name(depth)}(nn.Module):"
-            yield f'{INDENT}"""The weights of one turn of the loop over {" and of that over ".join(over)}."""'
+            yield f'{INDENT}"""{what}{passed}."""'
             yield ""
             lines = list(self.lines(turns))
-            config = ["config: Config"] * any("config" in line for line in lines)
-            numbers = [f"{turn}: int" for turn in turns] if self.is_numbered else []
+            config = ["config: Config"] * self.reads_config(lines, depth)
+            numbers = [f"{letter}: int" for letter in turns] if self.is_numbered else []
+            kept = ["self.config = config"] * bool(turn and turn.settings)
             yield f"{INDENT}def __init__({', '.join(['self', *config, *numbers])}) -> None:"
-            yield from (2 * INDENT + line for line in ["super().__init__()", *lines])
+            yield from (2 * INDENT + line for line in ["super().__init__()", *kept, *lines])
+            yield from ("", *turn.write(self.context)) if turn else ()
             yield from ("", "")
 
     # `l, block in enumerate(self.blocks)`.
@@ -234,10 +314,21 @@ class Comment(str):
         return comment
 
 
+# Moves a line to the right, or to the left; a comment knows its equation still, that of `old` where its text is another.
+def shift(line: str, by: int, old: str | None = None) -> str:
+    text, written = " " * by + line[max(-by, 0) :], line if old is None else old
+    if not isinstance(written, Comment):
+        return text
+    comment = Comment(text)
+    comment.span = written.span
+    return comment
+
+
 class Class:
     """One specialised layer: the class with its weights, or the function, and its forward."""
 
     emitting: type[KernelEmitter] = KernelEmitter
+    turning = True  # turns are the forward of blocks
     emitter: KernelEmitter
 
     def __init__(self, file: EmittedFile, layer: Layer, layers: Mapping[str, Layer]) -> None:
@@ -253,7 +344,6 @@ class Class:
         self.blocks = Blocks.of(self.make_context(Context, "config."))
         self.making = self.blocks.context  # what is read where it is made
         self.kept = self.make_context(Context, "self.config.")  # what is read after the module is made
-        self.body: list[str] = []
         file.helpers |= dict.fromkeys(["Stored"] * bool(self.packings))
 
     def make_context(self, kind: type[Some], settings: str = "") -> Some:
@@ -297,7 +387,7 @@ class Class:
             trained = ", training: bool) -> " if has_dropout(self.layer, self.layers) else ") -> "
             yield f"def {self.name}({signature.replace(') -> ', trained, 1)}:"
             yield from self.write_docstring()
-            yield from (INDENT + line.replace("self.training", "training") for line in forward)
+            yield from (shift(line.replace("self.training", "training"), len(INDENT), line) for line in forward)
             return
         yield from self.blocks.classes()
         yield f"class {self.name}({'Stored' if self.packings else 'nn.Module'}):"
@@ -318,7 +408,7 @@ class Class:
         ):
             if body:
                 yield from self.write_check(INDENT) if body is forward else ()
-                yield from [f"{INDENT}def {name}({arguments}:", *(2 * INDENT + line for line in body)]
+                yield from [f"{INDENT}def {name}({arguments}:", *(shift(line, 2 * len(INDENT)) for line in body)]
                 yield from [""] * (body is not forward)
 
     def write_constructor(self) -> str:
@@ -341,8 +431,9 @@ class Class:
 
     def write_docstring(self) -> Iterator[str]:
         what, where = self.file.style.cited(self.layer.note) if self.layer.note else ("", "")
-        first, *more = re.split(r"(?<=[a-z])(?=[A-Z][A-Za-z])", self.layer.name)  # but in ViT
-        words = what or " ".join([first, *(word if word.isupper() else word.lower() for word in more)])
+        parts = [self.layer.name] if self.layer.name == self.file.name else _WORDS.split(self.layer.name)
+        named = " ".join([parts[0], *(word if word.isupper() else word.lower() for word in parts[1:])])
+        words = what or self.layer.comment or named
         inputs = ", ".join(self.context.name_tensor(formal) for formal in self.layer.formals)
         output = self.context.name_tensor(self.layer.output)
         front = ", with any axes in front" * bool(self.file.hidden.get(self.layer.name))
@@ -453,8 +544,11 @@ class Class:
     def forward(self) -> list[str]:
         functions = self.file.functions
         self.emitter = self.emitting(functions[self.layer.name], functions, self.context, self)
-        self.body = list(self.emitter.body())
-        return [*write_heads(self.context, self.body, self.emitter.define_scalar), *self.body]
+        body = list(self.emitter.body())
+        heads = write_heads(self.context, body, self.emitter.define_scalar)
+        formals = [self.context.name_tensor(formal) for formal in self.layer.formals]
+        self.blocks.turn = Turn.take(body, formals, heads) if self.turning else None
+        return [*(write_heads(self.context, body, self.emitter.define_scalar) if self.blocks.turn else heads), *body]
 
     def name_callee(self, call: Call) -> str:
         if self.has_module(call):

@@ -308,6 +308,7 @@ class CachedClass(Class):
     file: CachedFile
     context: CachedContext
     emitting = CachedEmitter
+    turning = False  # a layer is asked for by its path in the cache
     emitter: CachedEmitter
 
     def __init__(self, file: CachedFile, layer: Layer, layers: Mapping[str, Layer]) -> None:

@@ -61,6 +61,12 @@ def uses(code: str, name: str) -> bool:
     return re.search(rf"(?<![\w.\"]){name}\b", _drop_comments(code)) is not None
 
 
+# The axes in which names end, and those of `torch.einsum`.
+def find_letters(code: str, letters: frozenset[str]) -> set[str]:
+    ends = re.findall(r"(?<=_)[^\W_]+\b|\b[^\W\d_]\d*\b|(?<=[\",>])[a-zA-Z]+(?=[-\",])", _drop_comments(code))
+    return {letter for end in ends if letters.issuperset(those := re.findall(r"\D\d*", end)) for letter in those}
+
+
 @functools.lru_cache(1)
 def _drop_comments(code: str) -> str:
     return _COMMENT.sub("", code)
@@ -375,7 +381,10 @@ def read_settings(context: Context, needs: Iterable[str], config: str, body: Seq
     sizes = [context.read_constant(letter) for letter in context.legend.axes if ["size", letter] in split]
     names = [*dict.fromkeys(sizes), *(name for what, name in split if what == "config")]
     names = [name for name in names if uses("\n".join(body), name)]
-    names = [name for name in names if context.spell_size(name, f"{config}.") != name]
+    yield from assign_settings(context, [name for name in names if context.spell_size(name, f"{config}.") != name], config)
+
+
+def assign_settings(context: Context, names: Sequence[str], config: str) -> Iterator[str]:
     for some in (names[k : k + NAMES] for k in range(0, len(names), NAMES)):
         yield f"{', '.join(some)} = {', '.join(context.spell_size(name, f'{config}.') for name in some)}"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.fast import HELPERS as KERNEL_HELPERS
-from einformer.interpreters.torch.fragments import INDENT, Context, escape_prose, uses
+from einformer.interpreters.torch.fragments import INDENT, Context, escape_prose, find_letters, uses
 from einformer.interpreters.torch.parallel import write_helpers
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
 from einformer.interpreters.torch.writing import WIDTH, find_unused, fold, romanise, spell_indices, to_ascii
@@ -39,6 +39,7 @@ from einformer.program.operations import Call, Function
 from einformer.program.rewrite import walk_loops, walk_values
 from einformer.program.sharding import Window, describe_index, own
 
+_HEAD = re.compile(r"(?:class|def) (\w+)")
 _TOKEN = re.compile(r"(?:self\.)?config\.\w+|\w+|\S")
 
 
@@ -238,12 +239,13 @@ class EmittedFile:
     def find_places(self) -> dict[Span, tuple[int, str]]:
         text, classes = self.compose()
         lines_of_spans, end = dict[Span, tuple[int, str]](), text.count("\n")
-        for cls, part in reversed(classes):
+        for _, part in reversed(classes):
             heights = [sum(1 for _ in fold(line)) for line in part]
-            first, start = end - sum(heights) + 1, len(part) - len(cls.body)
-            for number, line in reversed([*enumerate(cls.body, start)]):
+            first = end - sum(heights) + 1
+            for number, line in reversed([*enumerate(part)]):
                 if isinstance(line, Comment):
-                    lines_of_spans[line.span] = first + sum(heights[:number]), cls.name
+                    around = next(head for line in reversed(part[:number]) if (head := _HEAD.match(line)))
+                    lines_of_spans[line.span] = first + sum(heights[:number]), around[1]
             end = first - 1 - BETWEEN
         return lines_of_spans
 
@@ -277,7 +279,7 @@ class EmittedFile:
         while self.merge(classes):
             classes = self.classes(layers)
         spell = str if names is None else functools.partial(to_ascii, names=names)
-        classes = [(cls, [spell(line) for line in part]) for cls, part in classes]
+        classes = classes if names is None else [(cls, [spell(line) for line in part]) for cls, part in classes]
         bodies = ["\n".join(short for line in part for short in fold(line)) for _, part in classes]
         texts = HELPERS | KERNEL_HELPERS | write_helpers(self.plan.sharding)
         pieces = dict.fromkeys(["pieces_of", "parts_of"] if "pieces_of" in texts else [])
@@ -286,7 +288,7 @@ class EmittedFile:
         code = spell(("\n" * (BETWEEN + 1)).join([*self.first(), *helpers, *bodies]))
         fields = map(spell, (*self.sizes(classes[0][0].make_context(Context, "self.")), *self.scalars()))
         code = "\n".join([*self.config([*fields], code), code])
-        return spell("\n".join([*self.doc(), "", *_write_imports(code), "", "", f"{code}\n"])), classes
+        return spell("\n".join([*self.doc(code), "", *_write_imports(code), "", "", f"{code}\n"])), classes
 
     # A class stands once for all layers that it computes.
     def classes(self, layers: Mapping[str, Layer]) -> list[tuple[Class, list[str]]]:
@@ -333,11 +335,13 @@ class EmittedFile:
     def first(self) -> Iterator[str]:
         return iter(())
 
-    def doc(self) -> Iterator[str]:
-        yield f'"""{escape_prose(re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title) or self.name)}'
+    def doc(self, code: str) -> Iterator[str]:
+        title = re.sub(r"^[^ ]+[.]ein(: |$)", f"{self.name}: ", self.spec.title).rstrip(": ") or self.name
+        yield f'"""{escape_prose(title.removesuffix("."))}.'
         yield ""
         order = ", in the order in which they lie" if self.plan.fast else ""
-        primes = "".join(f"; {new} is {describe_index(old)}" for old, new in self.letters.items() if old != new)
+        used = find_letters(code, frozenset(self.letters.values()))
+        primes = "".join(f"; {new} is {describe_index(old)}" for old, new in self.letters.items() if old != new and new in used)
         yield from textwrap.wrap(f"A name ends in the letters of its axes{order}{primes}.", WIDTH)
         yield ""
         for axis in self.spec.axes:
