@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
 import functools
 import math
 import random
 import subprocess
 import sys
 from fractions import Fraction
-from types import ModuleType
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,17 +18,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import einformer
-from einformer import EinformerError, architectures
-from einformer.interpreters.count import algebra, rules, symbols, table
-from einformer.interpreters.count.algebra import list_letters, show
-from einformer.interpreters.count.conventions import CONVENTIONS
-from einformer.interpreters.count.numbers import Numbers
-from einformer.interpreters.count.rules import EquationCount, WeightCount
-from einformer.interpreters.count.symbols import Symbols
+from einformer import EinformerError
+from einformer.interpreters.count import algebra, rules, symbols
 from einformer.interpreters.torch.measure import Balanced
-from einformer.language.sizes import Legend
 from einformer.language.tree import Name
 from einformer.objects import Model, Specification
+from tests.commands import read_json, run
 from tests.few import FEW_TEXTS, few
 from tests.oracles.encoders import KINDS
 from tests.oracles.families import FAMILIES, Family
@@ -47,24 +41,28 @@ CHUNKED = sorted(FAMILIES.keys() - set(WHOLE))  # layers that transformers compu
 EXPERTS = {"mixtral", "gpt_oss"}
 
 
-def weights(model: Model) -> tuple[WeightCount[int], ...]:
-    return rules.count_weights(model.spec.tree, model.spec.name, Numbers(model.legend))
+def weights(model: Model) -> list[Any]:
+    sizes: dict[str, Any] = {**model.inputs(1, 2)}
+    return [count for part in model.summary(**sizes).parts for count in part.weights]
 
 
-def equations(model: Model, **sizes: int) -> tuple[EquationCount[int], ...]:
-    return rules.count_flops(model.spec.tree, model.spec.name, Numbers(model.at(**sizes)))
+def equations(model: Model, **sizes: Any) -> list[Any]:
+    return [count for part in model.summary(**sizes).parts for count in part.equations]
 
 
 def flops(model: Model, **sizes: Any) -> int:
     return model.flops(**sizes)
 
 
-def formula(specification: Specification, legend: Legend) -> sympy.Expr:
-    return symbols.sum_trained(rules.count_weights(specification.tree, specification.name, Symbols(legend)))
+def formula(model: Model, **sizes: int) -> sympy.Expr:
+    """The number of parameters, in letters, where each size that is bound stands for itself."""
+    tree, name = model.spec.tree, model.spec.name
+    return symbols.sum_trained(rules.count_weights(tree, name, symbols.Symbols(model.at(**sizes))))
 
 
-def flops_formula(specification: Specification, legend: Legend) -> sympy.Expr:
-    return symbols.sum_counts(rules.count_flops(specification.tree, specification.name, Symbols(legend)))
+def flops_formula(model: Model, **sizes: int) -> sympy.Expr:
+    tree, name = model.spec.tree, model.spec.name
+    return symbols.sum_counts(rules.count_flops(tree, name, symbols.Symbols(model.at(**sizes))))
 
 
 def published(name: str) -> Model:
@@ -243,7 +241,7 @@ def test_flops_of_gpt2_are_the_published_parts() -> None:
     each = {count.text.split()[0]: count.each for count in equations(model, B=1, S=1024) if count.layer == "CausalAttention"}
     assert each["q_bsea"] + each["k_bsea"] + each["v_bsea"] == 3_623_878_656
     assert (each["w_bss'a"], each["y_bsea"], each["return"]) == (1_610_612_736, 1_610_612_736, 1_207_959_552)
-    parts = {part.path: part for part in table.group_parts(weights(model), equations(model, B=1, S=1024))}
+    parts = {part.path: part for part in model.summary(B=1, S=1024).parts}
     attention, mlp = (parts[f"blocks.{{l}}.{name}"] for name in ("CausalAttention", "MLP"))
     assert attention.flops_of_one == 8_053_063_680
     assert [count.each for count in mlp.equations] == [4_831_838_208, 4_831_838_208]
@@ -284,7 +282,7 @@ def test_projections_of_recurrent_layers_are_those_of_transformers(name: str) ->
     counts = equations(ours(FAMILIES[name]), B=BATCH, S=LENGTH)
     projections = [count for count in counts if "z_bsd" in count.text or "return" in count.text]
     x, module = torch.ones(BATCH, LENGTH, FAMILIES[name].bound["D"], device="meta"), theirs(name)
-    assert rules.sum_counts(projections) == counted(lambda: module(x), "linalg_solve_triangular")["aten.mm"]
+    assert sum(count.total for count in projections) == counted(lambda: module(x), "linalg_solve_triangular")["aten.mm"]
 
 
 @pytest.mark.parametrize(("plan", "convention"), [("fast", "fast"), ("notation", "notation")])
@@ -464,20 +462,18 @@ def test_formula_of_gpt2() -> None:
 
 PARTS = {
     "blocks.{l}.CausalAttention": ("4 D² + 4 D", "8 B S D² + 4 B S² D"),
-    "blocks.{l}.LayerNorm": ("2 D", "0"),
+    "blocks.{l}.LayerNorm": ("2 D", ""),
     "blocks.{l}.MLP": ("2 E D² + (1 + E) D", "4 B S E D²"),
-    "blocks.{l}.LayerNorm_2": ("2 D", "0"),
-    "LayerNorm_3": ("2 D", "0"),
-    "": ("(V + K) D", "2 B S V D"),
+    "blocks.{l}.LayerNorm_2": ("2 D", ""),
+    "LayerNorm_3": ("2 D", ""),
+    "GPT2": ("(V + K) D", "2 B S V D"),
 }
 
 
 def test_formulas_of_the_parts_of_gpt2() -> None:
     """The notes print 2 D for both norms of a block: it is 2 D for each."""
-    gpt2 = einformer.load("gpt2")
-    found = table.count_parts(gpt2.tree, gpt2.name, Symbols.of(gpt2.tree))
-    names = list_letters(gpt2.tree)
-    assert {part.path: (show(part.parameters_of_one, names), show(part.flops_of_one, names)) for part in found} == PARTS
+    *parts, _ = read_json("count", "gpt2", "--formulas")["parts"]
+    assert {part["path"]: (part["parameters_of_one"], part["flops_of_one"]) for part in parts} == PARTS
 
 
 SHOWN = {
@@ -502,9 +498,8 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_formulas_print_as_people_write_them(name: str) -> None:
-    specification = einformer.load(name)
-    names = list_letters(specification.tree)
-    assert (show(specification.parameters, names), show(specification.flops(), names)) == SHOWN[name]
+    total = read_json("count", name, "--formulas")["parts"][-1]
+    assert (total["parameters"], total["flops"]) == SHOWN[name]
 
 
 WRITTEN = {
@@ -524,7 +519,7 @@ WRITTEN = {
 @pytest.mark.parametrize(("formula", "text"), WRITTEN.items())
 def test_a_formula_is_written(formula: str, text: str) -> None:
     names = dict(zip("ABDLPS", sympy.symbols("A B D L P S"), strict=True))
-    assert show(sympy.sympify(formula, locals=names)) == text
+    assert algebra.show(sympy.sympify(formula, locals=names)) == text
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -532,7 +527,7 @@ def test_a_formula_in_python_is_the_formula(name: str) -> None:
     specification = einformer.load(name)
     for whole in (specification.parameters, specification.flops(), specification.flops("exact")):
         values = {symbol.name: 3 + 2 * k for k, symbol in enumerate(sorted(whole.free_symbols, key=str))}
-        text, exact = show(whole, form="python"), {letter: Fraction(value) for letter, value in values.items()}
+        text, exact = algebra.show(whole, form="python"), {letter: Fraction(value) for letter, value in values.items()}
         expected = Fraction(*map(int, whole.subs(values).as_numer_denom()))
         assert eval(text, {"math": math, "min": min, "max": max}, exact) == expected
 
@@ -547,27 +542,26 @@ def test_a_formula_in_python_is_the_formula(name: str) -> None:
 )
 def test_a_formula_in_latex(formula: str, text: str) -> None:
     names = dict(zip("ABDELSε", sympy.symbols("A B D E L S ε"), strict=True))
-    assert show(sympy.sympify(formula, locals=names), form="latex") == text
+    assert algebra.show(sympy.sympify(formula, locals=names), form="latex") == text
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_texts_have_the_weights_of_the_model_and_formulas_of_their_numbers(seed: int) -> None:
     text = written(random.Random(seed))
     model = einformer.parse(text.text).bind(**text.sizes(3, 5, 2, 7))
-    held, done = rules.sum_counts(weights(model)), flops(model)
+    held = sum(count.total for count in weights(model))
     assert held == sum(map(math.prod, model.weight_shapes().values()))
-    counts = rules.count_weights(model.spec.tree, model.spec.name, Symbols(model.legend))
+    counts = rules.count_weights(model.spec.tree, model.spec.name, symbols.Symbols(model.legend))
     assert number(symbols.sum_counts(counts), model) == held
-    assert number(flops_formula(model.spec, model.legend), model) == done
+    assert number(flops_formula(model), model) == flops(model)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_formulas_with_numbers_are_the_numbers(name: str) -> None:
     model = ours(FAMILIES[name])
-    legend = model.at(B=BATCH, S=LENGTH)
-    assert number(formula(model.spec, legend), model) == model.num_parameters
-    work = flops_formula(model.spec, legend)
-    assert number(work, model, B=BATCH, S=LENGTH) == flops(model, B=BATCH, S=LENGTH)
+    sizes = {"B": BATCH, "S": LENGTH}
+    assert number(formula(model, **sizes), model) == model.num_parameters
+    assert number(flops_formula(model, **sizes), model, **sizes) == flops(model, **sizes)
 
 
 CHOSEN = """axes
@@ -587,13 +581,13 @@ model M(z_bda) -> y_bda:
 @pytest.mark.parametrize(("value", "expected"), [(0, "0"), (1, "D")])
 def test_a_formula_is_that_of_the_branch_that_scalars_choose(value: int, expected: str) -> None:
     model = einformer.parse(CHOSEN).bind(γ=value)
-    assert str(formula(model.spec, model.legend)) == expected
+    assert str(model.spec.parameters) == expected
 
 
 def test_a_formula_in_letters_of_sizes_is_not_decided_by_sizes() -> None:
     model = einformer.parse(CHOSEN.replace("γ == 1", "D == A")).bind(D=5, A=2)
     with pytest.raises(EinformerError, match="E607"):
-        formula(model.spec, model.legend)
+        model.spec.parameters  # noqa: B018
 
 
 OWN_SIZES = {"D": 35, "A": 5, "E": 6, "U": 11, "F": 31, "K": 41, "V": 53, "L": 3}
@@ -638,9 +632,8 @@ NO_FORMULA = {
 )
 def test_formulas_of_texts_of_families_with_numbers_are_the_numbers(name: str) -> None:
     model = einformer.from_huggingface(OF_TOYS[name])
-    legend = model.at(B=2, S=37)
-    assert number(formula(model.spec, legend), model) == model.num_parameters
-    assert number(flops_formula(model.spec, legend), model, B=2, S=37) == flops(model, B=2, S=37)
+    assert number(formula(model, B=2, S=37), model) == model.num_parameters
+    assert number(flops_formula(model, B=2, S=37), model, B=2, S=37) == flops(model, B=2, S=37)
 
 
 @pytest.mark.parametrize("name", sorted(set(TEXTS) - {family.text for family in FAMILIES.values()} - OF_TOYS.keys()))
@@ -649,9 +642,8 @@ def test_formulas_of_our_own_texts_with_numbers_are_the_numbers(name: str) -> No
     sizes = KINDS[name].bound if name in KINDS else OWN_SIZES
     model = specification.bind(**{size: n for size, n in sizes.items() if size in specification.bind().open})
     open_sizes: dict[str, Any] = {size: n for size, n in {"B": 2, "S": 37, "T": 41, "N": 3}.items() if size in model.open}
-    legend = model.at(**open_sizes)
-    assert number(formula(specification, legend), model) == model.num_parameters
-    assert number(flops_formula(specification, legend), model, **open_sizes) == flops(model, **open_sizes)
+    assert number(formula(model, **open_sizes), model) == model.num_parameters
+    assert number(flops_formula(model, **open_sizes), model, **open_sizes) == flops(model, **open_sizes)
 
 
 REFUSED = {
@@ -687,7 +679,7 @@ def test_open_sizes_are_needed_for_flops_and_for_nothing_else() -> None:
 
 def test_parts_add_up() -> None:
     model = ours(FAMILIES["deepseek_v3"])
-    parts = table.group_parts(weights(model), equations(model, B=BATCH, S=LENGTH))
+    parts = model.summary(B=BATCH, S=LENGTH).parts
     assert [part.times for part in parts] == [3, 3, 3, 1, 2, 1, 1]
     assert sum(part.parameters for part in parts) == model.num_parameters
     assert sum(part.flops for part in parts) == flops(model, B=BATCH, S=LENGTH)
@@ -699,21 +691,22 @@ def test_layers_of_two_windows_have_no_flops_of_one() -> None:
     """Every other layer of Gemma 2 sees a window only: what one layer takes is then two numbers."""
     model = ours(FAMILIES["gemma2"])
     for name, one in ("torch", True), ("exact", False):
-        counts = rules.count_flops(model.spec.tree, model.spec.name, Numbers(model.at(B=BATCH, S=LENGTH)), CONVENTIONS[name])
-        (attention,) = (part for part in table.group_parts(weights(model), counts) if part.layer == "Attention")
+        parts = model.summary(convention=name, B=BATCH, S=LENGTH).parts
+        (attention,) = (part for part in parts if part.layer == "Attention")
         assert attention.times == model.size("L")
         assert (attention.flops_of_one is not None) == one
-        assert attention.flops == sum(count.total for count in counts if count.path == attention.path)
+        others = sum(part.flops for part in parts if part is not attention)
+        assert attention.flops == model.flops(convention=name, B=BATCH, S=LENGTH) - others
 
 
 def test_products_of_the_model_itself_are_a_part() -> None:
     model = in_turns("  weights V_dd', P_d", "  for l < L:", "    z_d <- P_d z_d' V_d'd").bind(D=5, L=7)
-    (part,) = table.group_parts(weights(model), equations(model))
+    (part,) = model.summary().parts
     assert (part.path, part.layer, part.times) == ("", "Whole", 1)
     assert (part.parameters_of_one, part.parameters, part.flops_of_one, part.flops) == (30, 30, 350, 350)
 
 
-def test_a_part_called_in_a_loop_and_outside_of_it_has_a_row() -> None:
+def test_a_part_called_in_a_loop_and_outside_of_it_has_a_row(tmp_path: Path) -> None:
     """Which of 1 and L is more, letters do not say."""
     lines = [
         "layer Mix(z_bsd) -> y_bsd:",
@@ -724,8 +717,9 @@ def test_a_part_called_in_a_loop_and_outside_of_it_has_a_row() -> None:
     ]
     body = ["  weights mix: Mix", "  for l < L:", "    z_bsd <- z_bsd + mix(z_bsd)", "  return mix(z_bsd)"]
     specification = spec("b, s, d, l", *lines, *body)
-    row = next(iter(table.rows(table.count_parts(specification.tree, "M", Symbols.of(specification.tree)), str)))
-    assert row[:2] == ("mix", "Max(1, L)")
+    (tmp_path / "m.ein").write_text(str(specification), encoding="utf-8")
+    row = read_json("count", str(tmp_path / "m.ein"), "--formulas")["parts"][0]
+    assert (row["path"], row["times"]) == ("mix", "max(1, L)")
     assert specification.bind(D=5, L=3).flops(B=1, S=7) == 4 * 2 * 7 * 5 * 5
 
 
@@ -781,13 +775,11 @@ def test_a_size_without_a_formula_that_one_can_read_is_refused_at_once(size: str
 
 
 def test_table_and_data_say_the_same() -> None:
-    model = published("gpt2")
-    parts = table.group_parts(weights(model), equations(model, B=1, S=1024))
-    rows = list(table.rows(parts, "{:,}".format))
-    assert rows[0] == ("blocks.{l}.CausalAttention", "12", "2,362,368", "28,348,416", "8,053,063,680", "96,636,764,160", "")
-    assert rows[-1] == ("total", "", "", "124,439,808", "", "291,648,307,200", "")
-    assert all(len(row) == len(table.HEAD) for row in rows)
-    data = table.data(parts)
+    rows = [line.split() for line in run("count", "gpt2").out.split("\n")]
+    first = ["blocks.{l}.CausalAttention", "12", "2,362,368", "28,348,416", "8,053,063,680", "96,636,764,160", "858,783,744"]
+    assert first in rows
+    assert ["total", "124,439,808", "291,648,307,200"] in [row[:3] for row in rows]
+    data = read_json("count", "gpt2")
     assert (data["parameters"], data["flops"]) == (124_439_808, 291_648_307_200)
     every = [weight["total"] for part in data["parts"] for weight in part["weights"]]
     assert sum(every) == 124_439_808
@@ -796,15 +788,10 @@ def test_table_and_data_say_the_same() -> None:
 
 def test_a_shared_part_has_one_set_of_weights_and_many_turns() -> None:
     model = in_turns("  weights block: Block", "  for l < L:", "    z_d <- block(z_d)").bind(D=5, L=7)
-    rows = list(table.rows(table.group_parts(weights(model), equations(model)), str))
-    block, whole, total = rows
-    assert block == ("block", "7", "25", "25", "50", "350", "")
-    assert (whole, total) == (("Whole", "1", "", "", "", "", ""), ("total", "", "", "25", "", "350", ""))
-
-
-@pytest.mark.parametrize("module", [architectures, algebra, rules, symbols, table])
-def test_examples_of_the_docstrings(module: ModuleType) -> None:
-    assert doctest.testmod(module).failed == 0
+    block, whole = model.summary().parts
+    assert (block.path, block.times, block.parameters_of_one, block.parameters) == ("block", 7, 25, 25)
+    assert (block.flops_of_one, block.flops) == (50, 350)
+    assert (whole.path, whole.layer, whole.times, whole.parameters, whole.flops) == ("", "Whole", 1, 0, 0)
 
 
 def test_emitting_and_counting_need_no_torch() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,8 @@ import pytest
 
 import einformer
 from einformer.cli import main
-from einformer.language.difference import ChangedValue
 from einformer.objects import Model
-from einformer.report.comparison import compare
+from tests.commands import read_json
 from tests.test_commands import terminal, uncoloured
 
 _CONFIGS = Path(__file__).parent / "configs"
@@ -26,6 +26,28 @@ def row(name: str) -> Any:
 
 def model(name: str) -> Model:
     return einformer.from_huggingface(row(name)["config"])
+
+
+def compare(one: str, other: str, *options: str) -> Any:
+    """What `einformer diff` says of two targets, of which each may be one of our configs."""
+    with tempfile.TemporaryDirectory() as folder:
+        return read_json("diff", *(_find_target(name, Path(folder)) for name in (one, other)), *options)
+
+
+def _find_target(name: str, folder: Path) -> str:
+    if not (_CONFIGS / f"{name}.json").exists():
+        return name
+    (folder / f"{name}.json").write_text(json.dumps(row(name)["config"]), encoding="utf-8")
+    return str(folder / f"{name}.json")
+
+
+def counts(one: str, other: str, *options: str) -> dict[str, tuple[Any, Any, Any]]:
+    """The counts of two targets and their difference."""
+    return {count["what"]: (count["one"], count["other"], count["more"]) for count in compare(one, other, *options)["counts"]}
+
+
+def list_values(difference: Any) -> list[tuple[str, str, str, str]]:
+    return [(value.name, value.one, value.other, value.about) for value in difference.values]
 
 
 # ------------------------------------------------------------------------------------------------- what it looks like
@@ -117,7 +139,8 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_size_that_one_text_comments_on_has_that_comment() -> None:
     text = "axes\n  d: D{}\nlayer Twice(z_d) -> z_d:\n  return 2 z_d\n"
     one, other = (einformer.parse(text.format(comment)).bind(D=size) for comment, size in (("", 2), ("  # hidden", 3)))
-    assert one.diff(other).values == other.bind(D=2).diff(one.bind(D=3)).values == (ChangedValue("D", "2", "3", "hidden"),)
+    for difference in (one.diff(other), other.bind(D=2).diff(one.bind(D=3))):
+        assert list_values(difference) == [("D", "2", "3", "hidden")]
 
 
 def test_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,31 +166,31 @@ def test_wrong_calls(arguments: str, capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_counts_are_those_of_transformers(one: str, other: str) -> None:
     """Parameters of the model on the meta device, and its FLOPs by FlopCounterMode, as the configs carry them."""
-    found = {count.what: count for count in compare(model(one), model(other), 1, 512).counts}
+    found = counts(one, other, "--batch", "1", "--seq", "512")
     theirs = {"parameters": "parameters", "forward FLOPs": "flops"}
     for what, key in theirs.items():
         numbers = [row(name)[key] for name in (one, other)]
-        assert [found[what].one, found[what].other, found[what].more] == [*numbers, numbers[1] - numbers[0]]
+        assert found[what] == (*numbers, numbers[1] - numbers[0])
 
 
 def test_a_cache_is_keys_and_values() -> None:
     """2 bytes, keys and values, layers, heads, features: by hand."""
-    counts = {count.what: count for count in compare(model("llama-2-7b"), model("llama-3-8b"), 3, 100).counts}
+    found = counts("llama-2-7b", "llama-3-8b", "--batch", "3", "--seq", "100")
     by_hand = [2 * 2 * 32 * 32 * 128, 2 * 2 * 32 * 8 * 128]
-    assert [counts["cache of a position"].one, counts["cache of a position"].other] == by_hand
-    assert [counts["cache, bfloat16"].one, counts["cache, bfloat16"].other] == [3 * 100 * each for each in by_hand]
+    assert found["cache of a position"][:2] == tuple(by_hand)
+    assert found["cache, bfloat16"][:2] == tuple(3 * 100 * each for each in by_hand)
 
 
 def test_sizes_only_between_two_of_one_architecture() -> None:
     found = model("llama-2-7b").diff(model("llama-3-8b"))
     assert not found.parts
-    assert found.values == (
-        ChangedValue("G", "32", "8", "key/value heads"),
-        ChangedValue("J", "1", "4", "query heads of one key/value head"),
-        ChangedValue("F", "11,008", "14,336", "MLP hidden"),
-        ChangedValue("V", "32,000", "128,256", "vocabulary"),
-        ChangedValue("Θ", "10000", "500000", ""),
-    )
+    assert list_values(found) == [
+        ("G", "32", "8", "key/value heads"),
+        ("J", "1", "4", "query heads of one key/value head"),
+        ("F", "11,008", "14,336", "MLP hidden"),
+        ("V", "32,000", "128,256", "vocabulary"),
+        ("Θ", "10000", "500000", ""),
+    ]
 
 
 def test_stretched_positions_are_lines() -> None:
@@ -189,27 +212,29 @@ def test_stretched_positions_are_lines() -> None:
 )
 def test_caches_in_letters(name: str, formula: str) -> None:
     """Keys and values of two bytes; of DeepSeek a latent and a rotary key; of Mamba nothing that grows."""
-    counts = {count.what: count for count in compare(einformer.model(name), einformer.model("llama")).counts}
-    assert counts["cache of a position"].one == formula
+    assert counts(name, "llama")["cache of a position"][0] == formula
 
 
 def test_what_cannot_be_decoded_has_no_cache() -> None:
-    counts = {count.what: count for count in compare(einformer.model("loss"), einformer.model("llama")).counts}
-    assert (counts["cache of a position"].one, counts["cache of a position"].more) == (None, None)
+    assert counts("loss", "llama")["cache of a position"][::2] == (None, None)
 
 
 def test_a_bound_model_and_a_text() -> None:
     """Sizes that one leaves open are said to be, and counts are formulas."""
-    found = compare(model("llama-2-7b"), einformer.model("llama"))
-    assert ChangedValue("D", "4,096", "open", "hidden") in found.difference.values
-    assert {count.more for count in found.counts} == {"0"}
+    found = compare("llama-2-7b", "llama")
+    assert {"name": "D", "one": "4,096", "other": "open", "about": "hidden"} in found["values"]
+    assert {count["more"] for count in found["counts"]} == {"0"}
 
 
-def test_the_shorter_sequence_is_that_of_both() -> None:
+TOY = {"model_type": "gpt2", "n_embd": 12, "n_head": 3, "n_layer": 2, "n_positions": 8, "vocab_size": 11}
+TOY |= {"bos_token_id": 0, "eos_token_id": 0}
+
+
+def test_the_shorter_sequence_is_that_of_both(tmp_path: Path) -> None:
     """GPT-2 reads 1024 positions, and a toy eight."""
-    toy = einformer.load("gpt2").bind(D=12, A=3, L=2, V=11, K=8)
-    assert compare(einformer.model("gpt2"), toy).inputs == {"B": 1, "S": 8}
-    assert compare(toy, einformer.model("gpt2")).inputs == {"B": 1, "S": 8}
+    (tmp_path / "config.json").write_text(json.dumps(TOY), encoding="utf-8")
+    for one, other in (("gpt2", str(tmp_path)), (str(tmp_path), "gpt2")):
+        assert compare(one, other)["inputs"] == {"B": 1, "S": 8}
 
 
 def test_what_one_cannot_say_in_letters(capsys: pytest.CaptureFixture[str]) -> None:

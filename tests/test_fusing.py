@@ -1,58 +1,36 @@
-"""Are kernels found in programs by what values mean, however a text writes them?"""
+"""Are kernels found in programs by what values mean, however a text writes them? The emitted file calls them."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from typing import Any
 
 import pytest
 import torch
 
 import einformer
-from einformer.language.specialise import specialise
-from einformer.objects import Model
-from einformer.program.fusing import add_kernels
-from einformer.program.kernels import Attention, CrossEntropy, LinearMap, Norm
-from einformer.program.lowering import lower_functions
-from einformer.program.matching import find_norms
-from einformer.program.operations import Function
-from einformer.program.rewrite import walk_values
 from tests.small import built, error, inputs, model, weights
 from tests.test_canonical import CAUSAL, ENDS, LAYER_NORMS, NORMS, QKV, attending, normed
 
 
-def kernels(bound: Model) -> list[Function]:
-    """The functions of a model with kernels."""
-    special = specialise(bound.spec.tree, bound.spec.name)
-    return [*add_kernels(lower_functions(special, bound.legend), special, bound.legend).values()]
-
-
 @pytest.mark.parametrize(("right", "lines"), (NORMS | LAYER_NORMS).items(), ids=str)
 def test_a_norm_is_one_value_of_the_program(right: str, lines: tuple[str, ...]) -> None:
-    bound = normed(right, lines)
-    (function,) = lower_functions(specialise(bound.spec.tree, bound.spec.name), bound.legend).values()
-    found = find_norms(function, bound.legend)[function.output.value]
-    assert (found.kind, found.argument) == ("layer" if "β" in right else "rms", function.inputs[0].value)
-    assert found.gain is not None
-    assert (found.bias is not None) == ("β" in right)
-    assert isinstance(kernels(bound)[0].output.value.operation, Norm)
+    kernel = "layer_norm(z_bsd, (D,), self.γ, self.β, ε)" if "β" in right else "rms_norm(z_bsd, (D,), self.γ, ε)"
+    assert normed(right, lines).source().endswith(f"\n        return fn.{kernel}\n")
 
 
 @pytest.mark.parametrize("spelling", CAUSAL)
 def test_an_attention_is_one_value_of_the_program(spelling: str) -> None:
-    (function,) = kernels(attending(*QKV, *CAUSAL[spelling], *ENDS["two lines"]))
-    found = [value.operation for value in walk_values(function) if isinstance(value.operation, Attention)]
-    assert [(each.causal, each.mask, each.scale) for each in found] == [(True, None, None)]
-    linear = [value.operation for value in walk_values(function) if isinstance(value.operation, LinearMap)]
-    assert sorted(len(each.weights) for each in linear) == [1, 3]
+    source = attending(*QKV, *CAUSAL[spelling], *ENDS["two lines"]).source()
+    assert re.findall(r"product_attention\((.*)\)", source) == ["q_base, k_base, v_base, is_causal=True"]
+    assert re.findall(r"fn\.linear\(.*, self\.(\w+)\.T\)", source) == ["QKV", "O"]
 
 
 def test_experts_that_are_chosen_compute_alone() -> None:
     """Those of mixtral: a product by expert for gates and for what goes up together, one for what comes down."""
-    found = [value.operation for each in kernels(model("mixtral")) for value in walk_values(each)]
-    names = Counter(type(each).__name__ for each in found)
-    assert (names["Routed"], names["Gathered"]) == (1, 1)
-    assert sorted(len(each.weights) for each in found if isinstance(each, LinearMap) and each.experts) == [1, 2]
+    body = model("mixtral").source().partition("class Experts(")[2].partition("\nclass ")[0]
+    assert len(re.findall(r" = routed\(", body)) == len(re.findall(r"\[place\]", body)) == 1
+    assert re.findall(r"grouped\(.*, self\.(\w+)\.mT, ends\)", body) == ["GU", "O"]
 
 
 def test_maps_under_other_letters_are_one_product_also_in_decoding() -> None:
@@ -112,8 +90,7 @@ LOSSES = {  # of scores y and targets t; is it one kernel?
 def test_a_cross_entropy_is_one_kernel_of_the_same_value_and_slope(right: str, plan: str) -> None:
     """Targets may have any dtype of whole numbers; slopes are compared with those of the reference by differences."""
     bound = einformer.parse(f"axes b: B, s: S, v: V\n\nmodel Loss(y_bsv, t_bs) -> λ:\n  return {right}\n").bind()
-    fused = any(isinstance(value.operation, CrossEntropy) for each in kernels(bound) for value in walk_values(each))
-    assert fused == LOSSES[right]
+    assert ("fn.cross_entropy(" in bound.source()) == LOSSES[right]
     y, t = inputs(bound)
     leaf = torch.from_numpy(y).requires_grad_()
     for whole in (torch.int64, torch.int32):

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einformer.architectures.texts import library, read
-from einformer.errors import Source
+import einformer
 from einformer.interpreters.latex import latex
-from einformer.language import parser, printer
+from einformer.language import printer
 from einformer.language.tree import Spec
 from tests import slips, test_mutation_detection
 from tests.commands import Found, lint
@@ -39,7 +38,7 @@ def linted(text: str) -> tuple[Found, ...]:
 
 
 def parsed(text: str) -> Spec:
-    return parser.parse(Source("text.ein", text), library())[0]
+    return einformer.parse(text).written
 
 
 def is_at(slip: Slip, spec: Spec, found: tuple[Found, ...]) -> bool:
@@ -61,7 +60,7 @@ def test_a_well_formed_text_is_clean(text: Text) -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_text_is_clean(name: str) -> None:
-    spec = parsed(read(name).text)
+    spec = einformer.load(name).written
     assert linted(note(spec)) == ()
     assert linted(prose(spec)) == ()
 

@@ -20,27 +20,21 @@ from einformer.language.tree import Layer
 from einformer.language.walk import equations
 from einformer.notes.notations import conventions, style
 from einformer.notes.rendering import attention, render
-from einformer.notes.shelf import documents, source
 from einformer.objects import Specification
 from einformer.testing.subject import Subject, isolate
 from tests import shipped, well_formed
-from tests.examples import make_page
+from tests.examples import ROOT, make_page
 from tests.oracles.matrices import SIGNS, Oracle, Recorder, apart, called_sizes
 from tests.refusals import refuses
 from tests.texts import spec as of
 
-QUICK = {*documents(), "gpt2", "llama", "gpt_oss", "deepseek_v3", "mamba2", "delta_net"}
-TEXTS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in (*documents(), *shipped.TEXTS)]
+DOCUMENTS = sorted(path.stem for path in (ROOT / "einformer" / "notes" / "texts").glob("*.ein"))
+QUICK = {*DOCUMENTS, "gpt2", "llama", "gpt_oss", "deepseek_v3", "mamba2", "delta_net"}
+TEXTS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in (*DOCUMENTS, *shipped.TEXTS)]
 INDEXED = {"E": 4, "K": 6}  # the part of an index head that is rotated is no longer than the head
 GIVEN = {"gptj": {"R": 4, "D": 24, "A": 3}}  # its default is for heads of a real size
 GIVEN |= dict.fromkeys(("axk2", "deepseek_v32", "glm_moe_dsa"), INDEXED)
 MATRICES = [name for name in conventions() if style(name)]
-
-
-def text(name: str) -> Specification:
-    """A shipped text, or one of the documents'."""
-    found = source(name)
-    return parse(found.text, found.name)
 
 
 def fitted(about: Subject) -> Legend:
@@ -82,7 +76,7 @@ def _infinite() -> Iterator[None]:
 @pytest.mark.parametrize("name", TEXTS)
 def test_each_line_of_a_text_is_what_its_indices_say(name: str) -> None:
     """Vectors as rows and as columns, weights of attention in a line of their own and not."""
-    spec = text(name)
+    spec = load(name)
     legend = fitted(isolate(spec, GIVEN.get(name, {})))
     for form in (False, True):
         found = [each for oracle in oracles(spec, legend, form, form) for each in oracle.differences()]
@@ -124,7 +118,7 @@ def test_every_sign_is_proved() -> None:
         "u_sd = sqrt(D) 2 (mean_sd x_sd)^2 x_sd / (1 + x_sd^2)",
         "return (sum_d(u_sd A_de)) q_e / (sum_d x_sd^2)",
     )
-    for spec in (odd, *map(text, sorted(QUICK))):
+    for spec in (odd, *map(load, sorted(QUICK))):
         for oracle in oracles(spec, fitted(isolate(spec, {}))):
             assert all(difference < 1e-9 for _, difference in oracle.differences())
             seen |= oracle.seen
@@ -204,12 +198,12 @@ PRINTED = {
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_document_reads_as_it_is_printed(name: str) -> None:
-    found = text(name).latex(name)
+    found = load(name).latex(name)
     assert [each for each in PRINTED[name] if each not in found] == []
 
 
 def test_several_heads_read_as_in_their_paper() -> None:
-    found = text("s003").latex("vaswani")
+    found = load("s003").latex("vaswani")
     head = r"\mathrm{softmax}\!\left(\frac{Q_{i} K_{i}^{T}}{\sqrt{d_{k}}}\right) \, V_{i}"
     assert rf"\mathrm{{head}}_{{i}} = \mathrm{{Attention}}(Q_{{i}}, K_{{i}}, V_{{i}}) = {head}" in found
     assert r"\mathrm{MultiHead}(X) = \mathrm{Concat}(\mathrm{head}_{1}, \dots, \mathrm{head}_{h}) \, W^{O}" in found
@@ -268,7 +262,7 @@ LABELS = {
 def test_labels_are_sequences_heads_and_experts(name: str) -> None:
     """Those of a layer, and which of them are not said."""
     document, _, layer = name.partition(".")
-    found = write_formulas(text(document).written, MatrixStyle())[layer].labels
+    found = write_formulas(load(document).written, MatrixStyle())[layer].labels
     assert ("".join(sorted(found.chosen)), "".join(found.dropped)) == LABELS[name]
 
 
@@ -313,7 +307,7 @@ def test_how_one_line_reads(line: str, expected: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_text_can_be_written_in_every_document_s_matrices(name: str) -> None:
     """Braces are closed, no letter has two scripts above, no two tensors of a layer are called the same."""
-    spec = text(name)
+    spec = load(name)
     for convention in ["ours", *MATRICES]:
         found = spec.latex(convention, "matrix")
         assert found.count("{") == found.count("}")
@@ -374,5 +368,5 @@ def test_a_form_that_there_is_not_is_refused() -> None:
 
 @pytest.mark.parametrize("name", conventions())
 def test_a_document_is_written_in_its_own_form(name: str) -> None:
-    spec = text("s003")
+    spec = load("s003")
     assert spec.latex(name) == spec.latex(name, "matrix" if style(name) else "index")

@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 import einformer
 from einformer import EinformerError
-from einformer.architectures.texts import library, write_out
-from einformer.errors import Source
-from einformer.language import parser, printer
+from einformer.language import printer
 from einformer.language.tree import Spec
 from einformer.objects import Model
 from tests import arrays, slips
+from tests.commands import run
 from tests.slips import Slip
 from tests.test_well_formed import SHIPPED
 from tests.well_formed import written
@@ -51,15 +50,15 @@ class Target:
 
 
 def target(name: str, text: str, sizes: dict[str, Any]) -> Target:
-    spec, _ = parser.parse(Source(name, text), library())
-    model = einformer.parse(text).bind(**sizes)
-    return Target(name, spec, sizes, model, model.reference(*arrays.inputs(model), weights=arrays.weights(model)))
+    spec = einformer.parse(text, name)
+    model = spec.bind(**sizes)
+    return Target(name, spec.written, sizes, model, model.reference(*arrays.inputs(model), weights=arrays.weights(model)))
 
 
 @functools.cache
 def targets() -> tuple[list[Target], list[Target]]:
     """Those that ship, and those that are drawn."""
-    ship = [target(name, printer.show(write_out(name)), {**sizes, "B": 2, "S": 4}) for name, sizes in SHIPPED.items()]
+    ship = [target(name, run("source", "--text", name).out, {**sizes, "B": 2, "S": 4}) for name, sizes in SHIPPED.items()]
     texts = [written(Random(seed)) for seed in range(DRAWN)]
     return ship, [target(f"drawn {seed}", text.text, text.sizes(2, 5, 3, 4, 7)) for seed, text in enumerate(texts)]
 

@@ -10,9 +10,9 @@ import difflib
 
 import pytest
 
-from einformer.architectures.texts import text, write_out
 from einformer.errors import Source
-from einformer.language.printer import show
+from tests.commands import run
+from tests.examples import ROOT
 from tests.refusals import findings_of
 
 FOUND = """
@@ -96,7 +96,8 @@ def rows(table: str) -> list[list[str]]:
 
 def mutated(name: str, old: str, new: str) -> tuple[Source, int]:
     """The text, its library's layers written out, with the first `old` written otherwise, and the line of that."""
-    source = text(name) if name == "gpt2" else Source(f"{name}.ein", show(write_out(name)))
+    file = ROOT / "einformer" / "architectures" / "gpt2.ein"
+    source = Source(f"{name}.ein", file.read_text("utf-8") if name == "gpt2" else run("source", "--text", name).out)
     assert old in source.text
     return Source(source.name, source.text.replace(old, new, 1)), source.text[: source.text.index(old)].count("\n") + 1
 

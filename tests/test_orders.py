@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 import random
@@ -16,7 +15,6 @@ import torch
 import einformer
 from einformer.interpreters.torch.measure import Balanced
 from einformer.objects import Model
-from einformer.program import orders
 from einformer.program.orders import Letters, order_pairs
 from tests.heads import input_letters
 from tests.oracles.flops import counted
@@ -80,11 +78,6 @@ def test_many_factors_are_taken_in_the_order_of_the_text() -> None:
     steps = letters_of_steps(chain, frozenset("bcdefghijklmno"), dict.fromkeys("abcdefghijklmnop", 2))
     assert steps[:3] == [frozenset("abc"), frozenset("acd"), frozenset("ade")]
     assert len(steps) == len(chain) - 1
-
-
-def test_examples_of_the_docstrings() -> None:
-    failed, tried = doctest.testmod(orders)
-    assert (failed, tried > 0) == (0, True)
 
 
 # --------------------------------------------------------------------------------------- what is counted is what is executed

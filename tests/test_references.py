@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 import torch
 
-from einformer import parse
-from einformer.architectures.texts import elaborate, library
+from einformer import load
+from einformer.architectures.texts import elaborate
 from einformer.cli import main
 from einformer.errors import Source
 from einformer.interpreters import reference
 from einformer.language import binding
 from einformer.language.parser import parse_expression
-from einformer.language.printer import show
 from einformer.language.tree import Spec
 from einformer.notes import shelf
 from einformer.notes.claims import claims
@@ -173,7 +172,7 @@ def as_written(each: Reference) -> str:
     )
 
 
-LEGEND = {show(axis) for axis in library().axes}
+LEGEND = set(re.findall(r"^  (\w: [^#\n]*\w)", written("library.ein").partition("axes\n")[2].partition("\n\n")[0], re.M))
 
 
 def test_a_line_is_what_is_said_sign_for_sign() -> None:
@@ -200,7 +199,7 @@ def test_the_pytorch_of_a_line_is_where_it_is_said_to_be(layer: str) -> None:
 def pytorch(target: str) -> list[str]:
     """The file of a text or of one of its layers, at larger sizes than those by which it was found: no line hangs on them."""
     name, _, layer = target.partition(".")
-    whole = parse(shelf.source(name).text)
+    whole = load(name)
     sizes = {letter: 2 * size for letter, size in read_sizes(name).items()}
     return (whole[layer] if layer else whole).bind(**sizes).source().split("\n")
 
@@ -222,7 +221,7 @@ LAYERS = sorted({each.layer for each in LINES if each.layer.startswith("s00") an
 def test_what_is_emitted_is_the_reference(layer: str, plan: str) -> None:
     """For the texts of the documents; test_torch has those that ship."""
     name, _, part = layer.partition(".")
-    model = parse(shelf.source(name).text)[part].bind(**read_sizes(name))
+    model = load(name)[part].bind(**read_sizes(name))
     weights, inputs = drawn(model)
     module = model.build(dtype=torch.float64, plan=plan).eval()
     module.load_state_dict({path: torch.from_numpy(array) for path, array in weights.items()})
@@ -290,7 +289,7 @@ def value(text: str, name: str, layer: str) -> Array:
     """What a layer of a text gives for random inputs and weights, the same ones each time."""
     tree, findings = elaborate(Source(name, text))[1:]
     assert [finding for finding in findings if finding.code not in UNUSED] == []
-    whole = parse(shelf.source(name).text)
+    whole = load(name)
     model = (whole[layer] if layer in {each.name for each in whole.tree.layers} else whole).bind(**read_sizes(name))
     bound = model.spec.bind(**{**model.legend.values, **{letter: OPEN[letter] for letter in model.open if letter in OPEN}})
     legend = binding.bind(tree, bound.legend.values)[1]

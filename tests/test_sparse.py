@@ -14,7 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import einformer
 from einformer.interpreters.torch.fast import HELPERS
-from einformer.interpreters.torch.measure import measure_peak
 from einformer.language.calls import calls
 from einformer.objects import Model
 from einformer.report import checks
@@ -220,7 +219,7 @@ def test_the_peak_of_a_step_is_what_the_profiler_sees(name: str) -> None:
     small = model(name)
     tokens = torch.arange(4 * 37).reshape(4, 37) % 53
     profiled = oracle.profiled(small.build().train(), tokens, torch.zeros(4 * 37, dtype=torch.long))
-    assert measure_peak(small.source(), small.spec.name, [((4, 37), True)]).bytes == pytest.approx(profiled, rel=0.05)
+    assert small.peak(precision="float32", B=4, S=37).bytes == pytest.approx(profiled, rel=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------- other kernels
