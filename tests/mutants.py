@@ -1278,13 +1278,8 @@ MUTANTS = (
     ),
     _mutant(
         "a nested sum is over anything", "notes/judge.py",
-        "if not nested or axis_of(i.letter) in lost]", "if not nested]",
+        "if meant or axis_of(i.letter) in lost]", "if meant]",
         "lint.py::test_a_slip_is_found_where_it_is[a group without the index that it has elsewhere]",
-    ),
-    _mutant(
-        "a nested sum is judged as one alone", "notes/judge.py",
-        "if not nested or axis_of(i.letter) in lost]", "]",
-        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[groups that count by their members]",
     ),
     _mutant(
         "a function has its label as an index", "notes/letters.py",
@@ -1400,6 +1395,56 @@ MUTANTS = (
         "an index of sums is a label", "notes/letters.py",
         "key[1] not in bound and not is_derivative(x)", "not is_derivative(x)",
         "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a sum of as many constants]",
+    ),
+    _mutant(
+        "a tensor of three slots is a slip beside one of two", "notes/judge.py",
+        "if self.known.uses[x.name, len(here)] > 1:", "if self.known.uses[x.name, len(here)] > 9:",
+        "lint.py::test_what_people_mean_is_no_finding[two tensors of one letter]",
+    ),
+    _mutant(
+        "a trace of three slots is a slip", "notes/judge.py",
+        "if isinstance(right, Tensor) and _is_trace(", "if isinstance(right, Name) and _is_trace(",
+        "lint.py::test_what_people_mean_is_no_finding[a contraction]",
+    ),
+    _mutant(
+        "no trace is over two axes", "notes/judge.py",
+        "== wanted and not any(legend.are_apart(", "== wanted or not any(legend.are_apart(",
+        "lint.py::test_a_slip_is_found_where_it_is[twice on one tensor]",
+    ),
+    _mutant(
+        "a sum over more than its argument has is a slip", "notes/judge.py",
+        "return [i for i in empty if meant or axis_of(i.letter) in lost]", "return empty",
+        "lint.py::test_what_people_mean_is_no_finding[a number of states]",
+    ),
+    _mutant(
+        "a nested sum is judged as one alone", "notes/judge.py",
+        "meant = others - inner - set(bound) - around", "meant = others - inner - set(bound)",
+        "lint_reading.py::test_what_is_not_said_is_read_and_no_finding[a sum of as many squares]",
+    ),
+    _mutant(
+        "a matrix shows all its indices", "notes/judge.py",
+        "len(letters) == 1 and len(next(iter(letters)) - find_free(left)) > 1", "not letters",
+        "lint.py::test_what_people_mean_is_no_finding[elements of a matrix]",
+    ),
+    _mutant(
+        "a word below a sum is indices", "notes/judge.py",
+        "or len(set(bound)) < len(bound):", "or len(set(bound)) > len(bound):",
+        "lint.py::test_what_people_mean_is_no_finding[a word below a sum]",
+    ),
+    _mutant(
+        "a difference of elements is summed", "notes/judge.py",
+        "return len(names) == 2 == len(e.terms) and", "return len(names) == 9 == len(e.terms) and",
+        "lint.py::test_what_people_mean_is_no_finding[elements of one tensor]",
+    ),
+    _mutant(
+        "a power is an index beside a function", "notes/letters.py",
+        "for x, bound in list_open(side) if id(x) not in apart", "for x, bound in list_open(side)",
+        "lint_reading.py::test_what_may_be_either_is_not_read[$y_{ij} = a b^i c_j$, $f = r^j \\\\exp(-y_{ij} r)$]",
+    ),
+    _mutant(
+        "a number above is a factor", "notes/letters.py",
+        "any(isinstance(x, Number) for x in exponent.factors)", "any(isinstance(x, Sum) for x in exponent.factors)",
+        "lint_reading.py::test_what_may_be_either_is_not_read[$\\\\frac{d v}{d t} = q F^{0i} v_i = q E_i v_i$]",
     ),
     _mutant(
         "a slip in slots hides the sums of its line", "notes/judge.py",

@@ -202,6 +202,13 @@ RIGHT = {
     "a function of the author on the left": "$f(x_t z) = \\exp(-r t) (c_t - d_t)$",
     "a step": "$\\pi_t = f_{t+j} g_t$, $q = e^{f_{y_i}} / \\sum_j e^{f_j}$",
     "a trace by the name of its matrix": "$u_{ij} = g_{ij} - \\frac{1}{2} \\delta_{ij} g$, $g_{ij} = p_i p_j$",
+    "two tensors of one letter": "$\\epsilon_{ijk}' = R_{il} R_{jt} R_{kv} \\epsilon_{ltv} = \\epsilon_{ijk}$, "
+    "$j_i = \\epsilon_{ij} e_j$, $\\epsilon_{ij} = \\sigma \\delta_{ij}$",
+    "a contraction": "$S_{k} = \\delta_{ij} T_{ijk} = T_{iik}$",
+    "a number of states": "$p = \\sum_{ij} C_i$, $\\sum_{ijk} A_{ijk} = \\sum_{ijk} B_{ij}$",
+    "elements of a matrix": "$J_{ij} = \\delta_{ik} \\delta_{jt} - \\delta_{it} \\delta_{jk}$",
+    "a word below a sum": "$m = \\sum_{all} x_{ij} / n$",
+    "elements of one tensor": "$F = |v_a - v_b| \\rho_a$, $2 (x_{k})_j = x_{i}$",
     "an element-wise product": "$a_i = b_i \\odot c_i$, $d_{ij} = a_i e_{ij}$",
 }
 

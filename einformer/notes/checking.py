@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.errors import Finding, Source, Span
-from einformer.language.tree import Expression
+from einformer.language.tree import Expression, Tensor
+from einformer.language.walk import find_all
 from einformer.notes.documents.pieces import Document, Formula, Section, Words
 from einformer.notes.documents.signs import BOLD, LETTERED
 from einformer.notes.documents.subscripts import restore_marks
@@ -23,7 +24,7 @@ from einformer.notes.legend import (
     read_shapes,
     read_sizes,
 )
-from einformer.notes.letters import NO_LEGEND, Letters, drop_labels, find_contracted, find_labelled, propose
+from einformer.notes.letters import NO_LEGEND, Letters, drop_labels, find_contracted, find_labelled, propose, slot_letters
 from einformer.notes.reading import DocumentEquation, Side, Told, read_equations
 from einformer.notes.specifications import check_specification, is_specification
 
@@ -93,11 +94,15 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
         if part.letters.complete:
             part.letters = replace(part.letters, contracted=contracted)
             part.trees = [drop_labels(trees, labels) for trees in part.trees]
+    tensors = (x for part in parts for sides in part.trees for side in sides for x in find_all(Tensor, side))
+    places = {(x.name, len(slot_letters(x)), x.span.source.text, x.span.start) for x in tensors}  # a formula may stand twice
+    uses = Counter((name, count) for name, count, _, _ in places)
+    for part in parts:
         verdicts += map(_check_whole_text, filter(is_specification, part.section.formulas))
         verdicts_of_part = list(_judge(part, Letters(frozenset(proposed), part.letters.sizes, complete=True)))
         shapes, fixed = read_shapes(part.section), read_fixed(part.section)
         covariant = bool(find_contracted(side for sides in part.trees if part.letters.complete for side in sides))
-        judge_section(part.lines, SectionContext(Stated.of_sizes(part.known), shapes, fixed, causal, covariant))
+        judge_section(part.lines, SectionContext(Stated.of_sizes(part.known), shapes, fixed, causal, covariant, uses))
         by_equation = {id(line.written): tuple(_locate(line)) for line in part.lines}
         verdicts += [
             EquationVerdict(v.equation, v.skipped, by_equation.get(id(v.equation), v.findings)) for v in verdicts_of_part

@@ -54,6 +54,7 @@ _CONDITION = re.compile(  # the text after `… = 0`: `$ for all $s' > s$`
 _LESS = ("<", "≤", "\\le", "\\leq", "\\lt")
 _COORDINATES = frozenset("tnrxyzθφ")  # of `\partial_t`, where no other tensor has the letter
 Letters = frozenset[str]
+_Defined = Mapping[str, Definition]
 
 
 @dataclass
@@ -106,6 +107,7 @@ class SectionContext:
     fixed: Letters
     causal: bool
     covariant: bool = False
+    uses: Counter[tuple[str, int]] = field(default_factory=Counter)  # of each tensor in the document, by its number of slots
     carried: Mapping[str, set[str]] = field(default_factory=dict)  # the axes that each tensor has somewhere
 
 
@@ -138,10 +140,10 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
     left, defined, seen = _drop_label(line.left), forms.define(line), set[tuple[str, str]]()
     judge = _judge_definition if is_left(left) else _judge_equality
     findings = judge(line, left, right, defined, known)
-    repeated = [*_find_repeated(line, left, right, known.fixed), *(_find_uneven(left, right) if known.covariant else ())]
+    repeated = [*_find_repeated(line, left, right, forms, known), *(_find_uneven(left, right) if known.covariant else ())]
     covariant = known.covariant and any(x.name.endswith(RAISED) for x in line.tensors)  # nothing is said of some elements
     said = _is_statement(left, right) and not covariant and not forms.lacks_indices(left, right)
-    if repeated or said or _is_renamed(left, right):  # one slip, one message
+    if repeated or said or _is_renamed(left, right) or _has_elements(left, right):  # one slip, one message
         findings = [finding for finding in findings if finding.code in _OF_SLOTS]
     for finding in (*repeated, *findings):
         if finding.code not in _REMARKS and (finding.code, finding.message) not in seen:
@@ -164,12 +166,16 @@ def _is_derivative(left: Expression) -> bool:
 
 
 # A letter twice on a tensor of three slots or more, or on one that is multiplied by another with the letter. If the other side
-# has the letter too, a diagonal is meant.
-def _find_repeated(line: JudgedLine, left: Expression, right: Expression, fixed: Letters) -> Iterator[Finding]:
+# has the letter too, a diagonal is meant, and if both sides have the same letters without it, a trace: `S_k = T_{iik}`.
+def _find_repeated(
+    line: JudgedLine, left: Expression, right: Expression, forms: _Forms, known: SectionContext
+) -> Iterator[Finding]:
     if not any(map(_is_doubled, line.tensors)):
         return
     traced = _find_traced(line, left, right)
-    bound = fixed.union(i.letter for e in (left, right) for x in find_all(Apply, e) for i in x.indices)
+    if isinstance(right, Tensor) and _is_trace(right, find_free(left), forms.find(right.name, line)[0], known.legend):
+        return
+    bound = known.fixed.union(i.letter for e in (left, right) for x in find_all(Apply, e) for i in x.indices)
     for side, other in ((left, right), (right, left)):
         kept = {index.letter for index in find_all(Index, other)}
         thrice = {id(x) for x in _find_thrice(side, bound)} if find_free(other) else set[int]()
@@ -178,6 +184,13 @@ def _find_repeated(line: JudgedLine, left: Expression, right: Expression, fixed:
             slots = [slot for slot in open_groups(x.slots) if not (isinstance(slot, Index) and slot.letter in kept)]
             slots = [slot for slot in slots if not (isinstance(slot, Index) and slot.letter in traced)]
             yield from find_repeated(slots, Stated({}, {}))
+
+
+# The letters that stand once are the wanted ones, and no definition has others of another size where one stands twice.
+def _is_trace(e: Tensor, wanted: Letters, defined: Tensor | None, legend: Stated) -> bool:
+    letters, own = slot_letters(e), slot_letters(defined) if defined is not None else ()
+    pairs = ((own[k], own[n]) for n in range(len(own)) for k in range(n) if letters[k : k + 1] == letters[n : n + 1])
+    return {i for i in letters if letters.count(i) == 1} == wanted and not any(legend.are_apart(*pair) for pair in pairs)
 
 
 # A factor with a letter twice, beside a factor that has it once: `y_j = A_{ii} B_{ij}`.
@@ -211,9 +224,6 @@ def _find_traced(line: JudgedLine, left: Expression, right: Expression) -> set[s
     terms = (tuple(_list_outer(term)) for term in _list_terms(right) if find_free(left) <= find_free(term))
     tensors = (x for tensors_of_term in terms if len(tensors_of_term) > 1 for x in tensors_of_term)
     return {i for x in tensors for i, twice in Counter(slot_letters(x)).items() if twice == 2 == count[i]}
-
-
-_Defined = Mapping[str, Definition]
 
 
 def _judge_definition(
@@ -256,7 +266,7 @@ def _judge_equality(
     of_scalar = derived and isinstance(left, Product)  # `\partial / \partial w_i L(w)`
     alone = len(needs ^ theirs) == 1 and not added and not all(sums) and not derived  # for each of them: `\max_j z_j = z_i`
     if alone or _is_call(left) or _is_call(right) or not (has_index(left) and has_index(right)):
-        return [*find_empty_sums(left, known.carried), *find_empty_sums(right, known.carried)]
+        return [*find_empty_sums(left, known.carried, theirs), *find_empty_sums(right, known.carried, needs)]
     ours, other = ({i.letter for x in _list_outer(side) for i in find_all(Index, x)} for side in (left, right))
     shared = frozenset(ours & other)
     choices = [
@@ -350,8 +360,12 @@ def _keep(slots: Iterable[Expression], letters: Letters) -> tuple[Expression, ..
 # that are proportional, `x_{nk} = c x_{nj}`; a tensor that does not depend on all its indices, `V_{ijab} = V_{ab}`.
 def _is_statement(left: Expression, right: Expression) -> bool:
     tensors = [*find_all(Tensor, right)]
+    if isinstance(left, Product) and sum(map(has_index, left.factors)) == 1:
+        factor = next(filter(has_index, left.factors))  # `\partial_i \phi` is no factor times a number
+        left = left if isinstance(factor, Tensor) and is_derivative(factor) else factor
     if isinstance(left, Name):  # `y = 2 x_t - x_{t-1}`, `a = b_{jk} / (b_{ij} + b_{jk})`: a term is not summed
-        return not any(x.indices for x in find_all(Apply, right)) and any(map(_is_element, _list_terms(right)))
+        elements = any(map(_is_element, _list_terms(right))) or any(map(_is_difference, find_all(Sum, right)))
+        return not any(x.indices for x in find_all(Apply, right)) and elements
     if isinstance(left, Tensor) and isinstance(right, Sum) and find_free(right) < find_free(left) and _is_linear(right):
         return True  # `\hat{y}_{ijk} = \mu + \alpha_i + \beta_j` does not depend on `k`
     if isinstance(left, Tensor) and isinstance(right, Tensor):
@@ -361,6 +375,12 @@ def _is_statement(left: Expression, right: Expression) -> bool:
         return True  # `z_i = \max_i z_i`
     alike = [x for x in tensors if isinstance(left, Tensor) and x.name == left.name and find_free(x) != find_free(left)]
     return isinstance(right, Product) and bool(alike) and all(x in alike or len(x.slots) < 2 for x in tensors)
+
+
+# `v_a - v_b`: two elements of one tensor.
+def _is_difference(e: Sum) -> bool:
+    names = [x.name for x in find_all(Tensor, e)]
+    return len(names) == 2 == len(e.terms) and names[0] == names[1] and not find_free(e.terms[0]) & find_free(e.terms[1])
 
 
 # A term in which no letter stands on two factors.
@@ -390,6 +410,13 @@ def _is_renamed(left: Expression, right: Expression) -> bool:
     return len(ours) == 1 and len(theirs) > 1 and not ours & carried
 
 
+# `J^{ab} = \delta^{ac} \delta^{bd} - \delta^{ad} \delta^{bc}`: all terms have two letters more alike, those of a matrix.
+def _has_elements(left: Expression, right: Expression) -> bool:
+    sums = [e for e in (right, *(right.factors if isinstance(right, Product) else ())) if isinstance(e, Sum)]
+    letters = {find_free(term) for e in sums for term in e.terms}
+    return isinstance(left, Tensor) and len(letters) == 1 and len(next(iter(letters)) - find_free(left)) > 1
+
+
 # ------------------------------------------------------------------------------------------------- what is left unsaid
 
 
@@ -397,7 +424,7 @@ class _Explicit:
     """The right side of a line, with what it leaves unsaid written out."""
 
     def __init__(self, left: Tensor | Name, right: Expression, carried: Mapping[str, set[str]]) -> None:
-        self.elsewhere, self.nested = carried, _find_nested(right)
+        self.elsewhere, self.around = carried, _find_around(right)
         self.right, self.wanted = right, frozenset(slot_letters(left)) if isinstance(left, Tensor) else frozenset[str]()
         slots = [slot for x in _list_outer(right) for slot in open_groups(x.slots)]
         self.carried = frozenset(slot.letter for slot in slots if isinstance(slot, Index))
@@ -458,7 +485,7 @@ class _Explicit:
     # A sum over a letter that its argument never mentions stays, and is refused. One that it may mention goes.
     def write_sum(self, e: Apply, wanted: Letters) -> Expression:
         letters = frozenset(index.letter for index in e.indices)
-        empty = _find_empty(e, id(e) in self.nested, self.elsewhere)
+        empty = _find_empty(e, self.around.get(id(e), frozenset()), self.elsewhere, wanted)
         argument = self.write(e.arguments[0], wanted | letters)
         free = Scope({}).free(argument)
         indices = tuple(index for index in e.indices if index.letter in free or index in empty)
@@ -470,14 +497,6 @@ def _drop_bounds(e: Product) -> Product:
     carried = {axis for x in e.factors if _is_sum(x) for y in _list_outer(x) for axis in slot_letters(y)}
     factors = tuple(x for x in e.factors if not (isinstance(x, Index) and x.letter in carried))
     return replace(e, factors=factors) if 1 < len(factors) < len(e.factors) else e
-
-
-# The sums of which one stands in another.
-def _find_nested(e: Expression) -> set[int]:
-    if "sum" not in e.span.text:
-        return set()
-    pairs = ((x, y) for x in subexpressions(e) if _is_sum(x) for y in find_all(Apply, x.arguments[0]) if _is_sum(y))
-    return {id(x) for pair in pairs for x in pair}
 
 
 def _list_factors(e: Expression) -> tuple[Expression, ...]:
@@ -525,27 +544,49 @@ def _needs_index(e: Apply) -> bool:
     return row is None or len(e.arguments) not in row.arity
 
 
-# A sum over a letter that its argument never mentions, `\sum_j x_i`, is wrong under any legend.
-def find_empty_sums(e: Expression, carried: Mapping[str, set[str]] | None = None) -> Iterator[Finding]:
-    scope, nested = Scope({}), _find_nested(e)
+# A sum over a letter that its argument never mentions, `\sum_j x_i`, where its argument has another that nothing else has.
+def find_empty_sums(
+    e: Expression, carried: Mapping[str, set[str]] | None = None, wanted: Letters = frozenset()
+) -> Iterator[Finding]:
+    scope, around = Scope({}), _find_around(e)
     for x in subexpressions(e):
-        if isinstance(x, Apply) and x.name == "sum" and (empty := _find_empty(x, id(x) in nested, carried or {})):
+        if (
+            isinstance(x, Apply)
+            and x.name == "sum"
+            and (empty := _find_empty(x, around.get(id(x), wanted), carried or {}, wanted))
+        ):
             scope.check_operator(replace(x, indices=tuple(empty)), frozenset(index.letter for index in x.indices))
     yield from scope.findings
 
 
-# A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n. In
-# `\sum_i \sum_j (\bar{y}_i - \mu)^2` each group counts as often as it has members; `y_i` is a slip beside `y_{ij}`.
-def _find_empty(e: Apply, nested: bool, carried: Mapping[str, set[str]]) -> list[Index]:
+# A function of the author may have the letter where no formula shows it, and so may a label: `W^{(j)}`. `\sum_i 1` is n, and
+# `\sum_{nlms} f_{nl}` counts states. In `\sum_i \sum_j (\bar{y}_i - \mu)^2` each group counts as often as it has members;
+# `y_i` is a slip beside `y_{ij}`.
+def _find_empty(e: Apply, around: Letters, carried: Mapping[str, set[str]], wanted: Letters) -> list[Index]:
     (argument,) = e.arguments
     letters, whole, inside = _COMMAND.sub(" ", argument.span.text), e.span.source.text, tuple(subexpressions(argument))
-    if e.indices and TIED in whole[e.indices[-1].span.end : argument.span.start]:
-        return []
+    bound = [index.letter for index in e.indices]
+    if (bound and TIED in whole[e.indices[-1].span.end : argument.span.start]) or len(set(bound)) < len(bound):
+        return []  # `\sum_{all}` is over a word
     hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in inside)
     hidden |= any(isinstance(x, Tensor | Name) and is_contracted(x) for x in inside)  # `\sum_c \Gamma^c{}_{cb}`
-    lost = {axis for x in inside if isinstance(x, Tensor) for axis in carried.get(x.name, ())}
     empty = [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
-    return [i for i in empty if not nested or axis_of(i.letter) in lost]
+    if not empty or len(bound) == len(empty) > 1:
+        return []
+    lost = {axis for x in inside if isinstance(x, Tensor) for axis in carried.get(x.name, ())}
+    others = {letter for x in inside if isinstance(x, Tensor) for letter in slot_letters(x)}
+    inner = {i.letter for x in inside if isinstance(x, Apply) for i in x.indices}
+    meant = others - inner - set(bound) - around - (wanted & find_free(argument))
+    return [i for i in empty if meant or axis_of(i.letter) in lost]
+
+
+# The letters over which other sums run, around each sum.
+def _find_around(e: Expression, around: Letters = frozenset()) -> dict[int, Letters]:
+    found = {id(e): around} if _is_sum(e) else dict[int, Letters]()
+    inner = around.union(index.letter for index in e.indices) if isinstance(e, Apply) else around
+    for child in children(e):
+        found |= _find_around(child, inner)
+    return found
 
 
 # ----------------------------------------------------------------------------------------------------------- definitions
@@ -641,6 +682,8 @@ class _Forms:
         others = [y for y in line.tensors if y is not tensor and y.name in self.known_names]
         alone = sum(bool(added & set(axes_of(y))) for y in others if y.name == x.name or y is not line.left) <= 1
         if maker is not None and (dropped | added) & set(map(axis_of, maker.unbalanced)):
+            return False
+        if self.known.uses[x.name, len(here)] > 1:  # `\epsilon_{ijk}` and `\epsilon_{ij}` are two tensors
             return False
         is_slip = bool(dropped & around and not added) or bool(added and not dropped and ((alone and added & around) or stated))
         few, many = sorted((len(slots_of(x)), len(tensor.slots)))

@@ -87,9 +87,13 @@ class Letters:
         letters = slot_letters(tensor)
         return self.complete and bool(letters) and not any(map(self.has, letters))
 
-    # `g^{zk}`, where the legend names `k` alone.
+    # `g^{zk}`, where the legend names `k` alone, and `F^{0k}`.
     def _is_mixed(self, power: Power) -> bool:
-        upper = _list_upper(power.exponent)
+        exponent, upper = power.exponent, _list_upper(power.exponent)
+        if isinstance(exponent, Product) and any(isinstance(x, Number) for x in exponent.factors):
+            return any(
+                self.has(x.name if isinstance(x, Name) else x.letter) for x in exponent.factors if isinstance(x, Name | Index)
+            )
         return any(self.has(index.letter) for index in upper) and not all(self.has(index.letter) for index in upper)
 
     # `\sqrt{d_k}` has a size, whose name is the letter of an axis.
@@ -190,14 +194,16 @@ def _list_upper(exponent: Expression) -> tuple[Index, ...]:
     return tuple(upper) if len(upper) == len(parts) else ()
 
 
-# A letter alone above a tensor that stands nowhere else may be a label: `x_t = x_t^c`.
+# A letter alone above a tensor that stands nowhere else may be a label, `x_t = x_t^c`, and above a name a power, `z_i = a b^i`,
+# where no letter stands above and below.
 def _find_raised(nodes: list[Expression], contracted: frozenset[str]) -> Iterator[str]:
     tensors = [x for x in nodes if isinstance(x, Tensor)]
     count = Counter(letter for x in tensors for letter in slot_letters(x))
     for x in tensors:
         letters = slot_letters(x)
         once = x.name.endswith(RAISED) and not x.name.endswith(RAISED * 2)
-        if letters and once and count[letters[0]] == 1 and letters[0] not in contracted:
+        powered = len(letters) == 1 and not contracted and not is_derivative(x)
+        if letters and once and (powered or count[letters[0]] == 1) and letters[0] not in contracted:
             yield letters[0]
 
 
@@ -245,7 +251,8 @@ def list_open(e: Expression, bound: frozenset[str] = frozenset()) -> Iterator[tu
         yield from list_open(child, inside)
 
 
-# The letters that a side has above on one tensor and below on another, where no written sum runs over them.
+# The letters that a side has above on one tensor and below on another, where no written sum runs over them. An argument of a
+# function is no factor beside it: `r^l \exp(-a_l)`.
 def find_contracted(sides: Iterable[Expression]) -> set[str]:
     return {letter for side in sides if _is_raised(side) for letter in _find_contracted(side)}
 
@@ -256,7 +263,9 @@ def _is_raised(side: Expression) -> bool:
 
 def _find_contracted(side: Expression) -> set[str]:
     above, below = set[str](), set[str]()
-    for x, bound in list_open(side):
+    functions = (x for x in subexpressions(side) if isinstance(x, Apply) and not x.indices and x is not side)
+    apart = {id(x) for function in functions for x in find_all(Tensor, function)}
+    for x, bound in ((x, bound) for x, bound in list_open(side) if id(x) not in apart):
         letters = slot_letters(x)
         upper = len(x.name) - len(x.name.rstrip(RAISED))
         above.update(letter for letter in letters[:upper] if letter not in bound)

@@ -59,7 +59,6 @@ def restore_marks(text: str) -> str:
 
 
 ELLIPSIS = re.compile(rf"\\(?:{'|'.join(DOTS)})(?![A-Za-z])")
-_BETWEEN = re.compile(rf",?\s*{ELLIPSIS.pattern}\s*,?(?=\s*[A-Za-z0-9\\{{])")
 _BRACES, _COMMA = re.compile(r"\\[{}]"), re.compile(r"\s*(?:,|;|\\[,;:!]|~)\s*")
 _NEGATIVE = re.compile(r"^\s*(-\s*[0-9]+)(?=[\s,a-z])\s*,?")
 _MAPPED = re.compile(r"(\\[A-Za-z]+)\s*\(\s*([a-z]'*)\s*\)")
@@ -69,9 +68,9 @@ _LAST_STEP = re.compile(r"(?<=[\w'])([a-z]'*) *([+-]) *([0-9]+|[a-z]'*)\s*$")
 _APART = re.compile(r"'|\s")
 
 
-# `bs+1` is `b(s+1)`, `a \ldots c` is `ac`, `-1, d` is `(-1)d`, `\pi(h)` is `\pi_h`, `\{ij\}` is `ij`.
+# `bs+1` is `b(s+1)`, `-1, d` is `(-1)d`, `\pi(h)` is `\pi_h`, `\{ij\}` is `ij`.
 def rewrite_slots(part: Passage) -> Passage:
-    part = replace_marks(part.sub(_BRACES, "").sub(PRIME, "'").sub(_BETWEEN, " ")).sub(_NEGATIVE, "(", 1, ") ")
+    part = replace_marks(part.sub(_BRACES, "").sub(PRIME, "'")).sub(_NEGATIVE, "(", 1, ") ")
     part = part.sub(_MAPPED, 1, "_{", 2, "}")
     runs = [run for run in (_APART.sub("", piece) for piece in _COMMA.split(part.text)) if run.isalpha()]
     if len(runs) < 2 or all(len(run) < 2 for run in runs):  # `T_{ij,k}` is a derivative
