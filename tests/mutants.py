@@ -840,7 +840,7 @@ MUTANTS = (
     ),
     _mutant(
         "numbers of inputs are a formula", "program/positions.py",
-        "            return value in known\n", "            return True\n",
+        "            return value in timeless\n", "            return True\n",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[an input times zero-apart-fast]",
     ),
     _mutant(

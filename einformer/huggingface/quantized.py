@@ -60,9 +60,9 @@ def read_quantization(config: Mapping[str, object]) -> Quantization | None:
         raise fail("E614", f"`{KEY}` cannot be {show_value(values)}", fix="an object, or the config without it")
     keys = _Keys(values)
     method = keys.choose("quant_method", tuple(_METHODS), _guess_method(values))
-    found = _METHODS[method](keys)
+    quantization = _METHODS[method](keys)
     keys.refuse_unread(method)
-    return found
+    return quantization
 
 
 def count_quantized(model_type: str, weights: Mapping[str, Placed], config: Mapping[str, object], element: int) -> int:
@@ -139,8 +139,8 @@ class _Keys:
         return fail("E614", f"`{self.path}.{key}` cannot be {show_value(value)}", fix=wanted)
 
     def refuse_unread(self, method: str) -> None:
-        known = self.read | {key for keys in _read_ignored().get(method, {}).values() for key in keys}
-        for key in self.values.keys() - known:
+        known_keys = self.read | {key for keys in _read_ignored().get(method, {}).values() for key in keys}
+        for key in self.values.keys() - known_keys:
             message = f"{name(f'{self.path}.{key}')} is not a known key of the method `{method}`"
             raise fail("E612", message, fix="`--weights` with a kind of file, or the config without `quantization_config`")
 
@@ -317,8 +317,8 @@ def _read_compressed(keys: _Keys) -> Quantization:
     keys.choose("kv_cache_scheme", (None,))
     keys.choose("quantization_status", ("compressed", "frozen"), "compressed")
     for key in ("sparsity_config", "transform_config"):
-        if (said := keys.take(key)) and not (isinstance(said, dict) and said.get("format") == "dense"):
-            raise keys.refuse(key, said, "weights that are neither sparse nor transformed")
+        if (value := keys.take(key)) and not (isinstance(value, dict) and value.get("format") == "dense"):
+            raise keys.refuse(key, value, "weights that are neither sparse nor transformed")
     ignored = _list_patterns(keys, "ignore", keys.names("ignore"))
     if not isinstance(groups, dict) or not groups or not all(isinstance(one, dict) for one in groups.values()):
         raise keys.refuse("config_groups", groups, "an object of groups of modules")

@@ -793,7 +793,7 @@ class PlacedLayer:
     @property
     def names(self) -> tuple[str, ...]:
         axes = [axis for axis, _ in self.sharding.mesh]
-        return tuple(" ".join(f"{axis} {place}" for axis, place in zip(axes, at, strict=True)) for at in self.devices)
+        return tuple(" ".join(f"{axis} {place}" for axis, place in zip(axes, numbers, strict=True)) for numbers in self.devices)
 
     # where the first device stands
     @property

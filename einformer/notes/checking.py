@@ -120,10 +120,10 @@ def _find_legends(parts: Sequence[_Parts], settings: dict[str, StatedSize]) -> I
     spans = [[_span_of(piece) for piece in part.section.pieces] for part in parts]
     sources = list({id(span.source): span.source for section in spans for span in section}.values())
     places = {id(source): number for number, source in enumerate(sources)}
-    legends = [((number, place), found) for number, source in enumerate(sources) for place, found in find_legends(source)]
+    legends = [((number, place), legend) for number, source in enumerate(sources) for place, legend in find_legends(source)]
     for section in spans:
         end = max(((places[id(span.source)], span.end) for span in section), default=(-1, 0))
-        before = [found for place, found in legends if place < end]
+        before = [legend for place, legend in legends if place < end]
         yield {stated.letter: stated for stated in before[-1]} if before else settings
 
 

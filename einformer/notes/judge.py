@@ -116,7 +116,7 @@ def judge_section(lines: Sequence[JudgedLine], known: SectionContext) -> None:
     for x in (x for line in lines for x in line.tensors):
         carried[x.name].update(axes_of(x))
     known = replace(known, carried=carried)
-    forms, told = _Forms(lines, known), set[tuple[str, str, Span]]()
+    forms, reported = _Forms(lines, known), set[tuple[str, str, Span]]()
     for line in lines:
         line.findings += (
             _judge_line(line, line.right, forms, known) if line.right is not None else find_empty_sums(line.left, carried)
@@ -128,8 +128,8 @@ def judge_section(lines: Sequence[JudgedLine], known: SectionContext) -> None:
         definitions[id(tensor)].findings.append(finding)
     for line in lines:  # a side may stand in several equations, `y = … = …`
         keys = [(f.code, f.message, NOWHERE if f.code in ("E307", "E308") else line.place(f.span)) for f in line.findings]
-        line.findings = [f for f, key in zip(line.findings, keys, strict=True) if key not in told]
-        told |= set(keys)
+        line.findings = [f for f, key in zip(line.findings, keys, strict=True) if key not in reported]
+        reported |= set(keys)
 
 
 # ------------------------------------------------------------------------------------------------------------ a line
@@ -142,8 +142,8 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
     findings = judge(line, left, right, defined, known)
     repeated = [*_find_repeated(line, left, right, forms, known), *(_find_uneven(left, right) if known.covariant else ())]
     covariant = known.covariant and any(x.name.endswith(RAISED) for x in line.tensors)  # nothing is said of some elements
-    said = _is_statement(left, right) and not covariant and not forms.lacks_indices(left, right)
-    if repeated or said or _is_renamed(left, right) or _has_elements(left, right):  # one slip, one message
+    is_statement = _is_statement(left, right) and not covariant and not forms.lacks_indices(left, right)
+    if repeated or is_statement or _is_renamed(left, right) or _has_elements(left, right):  # one slip, one message
         findings = [finding for finding in findings if finding.code in _OF_SLOTS]
     for finding in (*repeated, *findings):
         if finding.code not in _REMARKS and (finding.code, finding.message) not in seen:
@@ -613,7 +613,7 @@ class _Forms:
             whole = all(len(x.slots) == widest[x.name] for x in line.inside if isinstance(x, Tensor))
             if line.defines is not None and whole:
                 definitions[line.defines.name].append((line.defines, line))
-        return {name: made[0] for name, made in definitions.items() if len({tuple(axes_of(x)) for x, _ in made}) == 1}
+        return {name: uses[0] for name, uses in definitions.items() if len({tuple(axes_of(x)) for x, _ in uses}) == 1}
 
     # The form of a tensor that no line defines, where exactly one use departs from it. A use with more slots is correct: the
     # others may leave some out.

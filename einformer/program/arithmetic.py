@@ -112,27 +112,27 @@ class Reader:
 
     def numbers_read(self, value: Value, numbers: Numbers) -> Iterator[tuple[Conjunction, Linear]]:
         """The value that is read, at the numbers of its letters."""
-        for at, case in self.places(value) if numbers else ():
+        for place, case in self.places(value) if numbers else ():
             for own, linear in numbers:
-                yield frozenset(i.at(at) for i in own) | case, linear.at(at)
+                yield frozenset(i.at(place) for i in own) | case, linear.at(place)
 
     def places(self, value: Value) -> Iterator[Place]:
         """The numbers at which a view or a gather reads, case by case, of the letters that it changes."""
         match value.operation:
             case op.View(_, old, new):
-                yield {letter: at for pair in zip(old, new, strict=True) for letter, at in self.viewed(*pair)}, frozenset()
+                yield {letter: x for pair in zip(old, new, strict=True) for letter, x in self.view(*pair)}, frozenset()
             case op.Gather(_, every):
                 slots = {slot.label: slot.number for slot in every if not slot.is_whole}
                 cases = [self.numbers(number) or _one(self.somewhere()) for number in slots.values()]
                 if math.prod(map(len, cases)) > MOST_CASES:
                     cases = [_one(self.somewhere()) for _ in cases]
                 for chosen in itertools.product(*cases):
-                    at = {
+                    numbers = {
                         x: n for label, (_, number) in zip(slots, chosen, strict=True) for x, n in self.numbered(label, number)
                     }
-                    yield at, frozenset().union(*(case for case, _ in chosen))
+                    yield numbers, frozenset().union(*(case for case, _ in chosen))
 
-    def viewed(self, old: Label, new: Label) -> Iterator[tuple[str, Linear]]:
+    def view(self, old: Label, new: Label) -> Iterator[tuple[str, Linear]]:
         """The numbers of the letters of an axis that becomes another: `(ae)` is a H + e."""
         if op.renames(old, new):
             yield from ((one, Linear.index(other)) for one, other in zip(old, new, strict=True) if one != other)
@@ -165,11 +165,11 @@ class Reader:
             case "relu", (argument,):
                 return self.larger(argument, ZERO, self.numbers(argument), _one(Linear.number(0)))
             case "^", (base, Value(operation=op.Constant(int() as times))) if 0 < times < 5:
-                return _combined(_times, itertools.repeat(self.numbers(base), times))
+                return _combine(_times, itertools.repeat(self.numbers(base), times))
             case name, _ if name in _ARITHMETIC:
-                return _combined(_ARITHMETIC[name], map(self.numbers, arguments))
+                return _combine(_ARITHMETIC[name], map(self.numbers, arguments))
             case name, (argument,) if (row := primitive(name, False)) is not None and row.python and not row.condition:
-                return _combined(functools.partial(_function, name), (self.numbers(argument),))
+                return _combine(functools.partial(_function, name), (self.numbers(argument),))
         return ()
 
     def larger(
@@ -198,12 +198,12 @@ class Reader:
                 cases = self.condition(argument, holds)
                 places = self.places(value) if cases not in (ALWAYS, NEVER, UNDECIDED) else [({}, frozenset())]
                 return either(
-                    *(both(cases_at(cases, at | self.others(letters_of(cases))), frozenset((case,))) for at, case in places)
+                    *(both(cases_at(cases, to | self.others(letters_of(cases))), frozenset((case,))) for to, case in places)
                 )
             case _:
-                return self.supposed(value, holds)
+                return self.suppose(value, holds)
 
-    def supposed(self, value: Value, holds: bool) -> Cases:
+    def suppose(self, value: Value, holds: bool) -> Cases:
         """The facts about a condition that is not a comparison."""
         return UNDECIDED
 
@@ -289,7 +289,7 @@ def _spell(value: Value, scalars: Mapping[Value, Line], legend: Legend, at: Mapp
         case op.Turn(letter):
             return Index(letter)
         case op.Map(function, arguments):
-            return replace(_applied(function, tuple(map(of, arguments))), span=value.span)
+            return replace(_apply(function, tuple(map(of, arguments))), span=value.span)
         case op.Spread(argument):
             return of(argument)
         case op.View(argument, old, new) if all(len(label) == 1 for label in (*old, *new)):
@@ -300,7 +300,7 @@ def _spell(value: Value, scalars: Mapping[Value, Line], legend: Legend, at: Mapp
             return UNKNOWN
 
 
-def _applied(function: str, arguments: tuple[Expression, ...]) -> Expression:
+def _apply(function: str, arguments: tuple[Expression, ...]) -> Expression:
     match function, arguments:
         case "+", _:
             return Sum(arguments)
@@ -339,19 +339,19 @@ def _chosen(cases: tuple[Cases, Cases], then: Numbers, otherwise: Numbers) -> It
 _INFINITIES = {Linear.number(infinity): infinity for infinity in (math.inf, -math.inf)}
 
 
-def _combined(f: Callable[[tuple[Linear, ...]], Linear | None], parts: Iterable[Numbers]) -> Numbers:
+def _combine(f: Callable[[tuple[Linear, ...]], Linear | None], parts: Iterable[Numbers]) -> Numbers:
     """f of numbers, case by case, without those in which it is not a number; nothing where a part is no number."""
-    known = [*parts]
-    if not all(known):
+    operands = [*parts]
+    if not all(operands):
         return ()
     try:
-        values = [(chosen, f(tuple(linear for _, linear in chosen))) for chosen in itertools.product(*known)]
+        values = [(chosen, f(tuple(linear for _, linear in chosen))) for chosen in itertools.product(*operands)]
     except OverflowError:
         return ()
-    return tuple((frozenset().union(*(case for case, _ in chosen)), _absorbed(x)) for chosen, x in values if x is not None)
+    return tuple((frozenset().union(*(case for case, _ in chosen)), _absorb(x)) for chosen, x in values if x is not None)
 
 
-def _absorbed(linear: Linear) -> Linear:
+def _absorb(linear: Linear) -> Linear:
     """Infinity beside what is finite is infinity."""
     infinite = [(monomial, factor) for monomial, factor in linear.terms if (INFINITE, 1) in monomial]
     if len(infinite) != 1 or len(infinite[0][0]) > 1:
@@ -367,7 +367,7 @@ def _times(parts: tuple[Linear, ...]) -> Linear:
     return functools.reduce(Linear.__mul__, parts)
 
 
-def _divided(parts: tuple[Linear, ...]) -> Linear | None:
+def _divide(parts: tuple[Linear, ...]) -> Linear | None:
     top, bottom = parts
     if bottom in _INFINITIES and INFINITE not in top.atoms():
         return Linear.number(0)
@@ -406,9 +406,9 @@ def _function(name: str, parts: tuple[Linear, ...]) -> Linear | None:
     (argument,) = parts
     value = _INFINITIES[argument] if argument in _INFINITIES else _finite(argument).value
     row = row_of(name, False)
-    at = row.at_zero if value == 0 else row.at_minus_infinity if value == -math.inf else None
-    if at is not None:
-        return Linear.number(at)
+    limit = row.at_zero if value == 0 else row.at_minus_infinity if value == -math.inf else None
+    if limit is not None:
+        return Linear.number(limit)
     try:
         return Linear.atom(Atom("function", name, parts)) if value is None else Linear.number(NUMERIC[name](value))
     except ValueError:
@@ -427,14 +427,14 @@ def _mod(parts: tuple[Linear, ...]) -> Linear | None:
     number, divisor = map(_finite, parts)
     if divisor.value == 0:
         return None
-    quotient = _divided((number, divisor))
+    quotient = _divide((number, divisor))
     return number - divisor * _floor((quotient,)) if quotient is not None else None
 
 
 _ARITHMETIC: Mapping[str, Callable[[tuple[Linear, ...]], Linear | None]] = {
     "+": _total,
     "*": _times,
-    "/": _divided,
+    "/": _divide,
     "^": _power,
     "floor": _floor,
     "ceil": _ceil,

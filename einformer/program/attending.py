@@ -34,7 +34,7 @@ def pass_round(function: Function, sides: Mapping[tuple[str, str], Sides]) -> Fu
     def change(value: Value) -> Value:
         kernel = value.operation
         if isinstance(kernel, Attention) and can_go_round(kernel):
-            rings = [ring for each in (*kernel.keys, kernel.value) for ring in read(each, kernel.over)]
+            rings = [ring for operand in (*kernel.keys, kernel.value) for ring in read(operand, kernel.over)]
             if len(rings) > len(kernel.keys):
                 return replace(value, operation=replace(kernel, keys=tuple(rings[:-1]), value=rings[-1]))
         return value

@@ -115,11 +115,11 @@ class Proof(Analysis):
         numbered = [self.facts.numbered(inequality) for inequality in connected(case, later)]
         position = self.facts.numbered(Inequality(read.position)).linear
         letters = {letter for i in numbered for letter in i.linear.letters()} - position.letters()
-        for at in self.tried(own, [x for x in (*sorted(position.letters()), *sorted(letters)) if x != own]):
-            if all(holds(inequality, at) for inequality in numbered):
-                reached = compute(position, at)
+        for numbers in self.tried(own, [x for x in (*sorted(position.letters()), *sorted(letters)) if x != own]):
+            if all(holds(inequality, numbers) for inequality in numbered):
+                reached = compute(position, numbers)
                 which = "a position" if reached is None or reached != int(reached) else f"position {reached}"
-                return f"at position {at[own]} this depends on {which}, which is later"
+                return f"at position {numbers[own]} this depends on {which}, which is later"
         unbounded = f"`{re.sub(r'~[0-9]+', '', show(written(read.position)))}` has no bound by `{own}`"
         if read.anchor is None:
             return f"this may depend on how many positions follow `{own}`: {unbounded}"
@@ -130,10 +130,10 @@ class Proof(Analysis):
         about = Inequality(sum((Linear.index(letter) for letter in bound), start=Linear.index(own)))
         cases = [[self.facts.numbered(i) for i in connected(case, about) - {about}] for case in low]
         others = {letter for case in cases for inequality in case for letter in inequality.linear.letters()} - {own, *bound}
-        for at in itertools.islice(self.tried(own, sorted(others)), MOST_POSITIONS):
-            keys = ({**at, **dict.fromkeys(bound, key)} for key in range(at[own] + MOST_POSITIONS))
+        for trial in itertools.islice(self.tried(own, sorted(others)), MOST_POSITIONS):
+            keys = ({**trial, **dict.fromkeys(bound, key)} for key in range(trial[own] + MOST_POSITIONS))
             if all(any(all(holds(i, numbers) for i in case) for case in cases) for numbers in keys):
-                return f"at position {at[own]} every key is masked"
+                return f"at position {trial[own]} every key is masked"
         return f"every key may be masked: none is shown to be visible at each `{own}`"
 
     def tried(self, own: str, letters: list[str]) -> Iterator[dict[str, int]]:

@@ -507,8 +507,8 @@ def _compute_once(function: Function, versions: Collection[tuple[str, int]], ins
     if not kept:
         return function
     once = _select(function.lines, {*kept})
-    made, others = find_read(once), [line for line in function.lines if line not in once]
-    renaming = [line for line in others if isinstance(line, Line) and line.value in made]
+    computed, others = find_read(once), [line for line in function.lines if line not in once]
+    renaming = [line for line in others if isinstance(line, Line) and line.value in computed]
     read = find_read([line for line in others if line not in renaming], kept) | {function.output.value}
     others = [line for line in others if line not in renaming or line.value in read]
     again = _select(once, set(read), kept)

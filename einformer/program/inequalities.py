@@ -97,7 +97,7 @@ class Linear:
             return Linear.of({monomial: factor * other for monomial, factor in self.terms})
         total: dict[Monomial, Factor] = {}
         for (left, a), (right, b) in itertools.product(self.terms, other.terms):
-            joined = _joined(left, right)
+            joined = _join(left, right)
             total[joined] = total.get(joined, 0) + a * b
         return Linear.of(total)
 
@@ -175,7 +175,7 @@ def simplified(atom: Atom, arguments: tuple[Linear, ...]) -> Linear:
     return Linear.atom(atom._replace(arguments=arguments)) if value is None else Linear.number(math.floor(value))
 
 
-def _joined(left: Monomial, right: Monomial) -> Monomial:
+def _join(left: Monomial, right: Monomial) -> Monomial:
     if not left or not right:
         return left or right
     powers = dict(left)
@@ -439,7 +439,7 @@ class Facts:
         if about is not None:
             case = connected(case, about)
         if case not in self.known:
-            self.known[case] = all(not self.solvable(inequalities) for inequalities in self.resolved(case))
+            self.known[case] = all(not self.solvable(inequalities) for inequalities in self.resolve(case))
         return self.known[case]
 
     def holding(self, cases: Cases) -> Cases:
@@ -453,7 +453,7 @@ class Facts:
         """
         aim = Linear.atom(AIM)
         equal = (Inequality(linear - aim), Inequality(aim - linear))
-        for inequalities in self.resolved(case.union(equal)):
+        for inequalities in self.resolve(case.union(equal)):
             if self.solvable(inequalities):
                 remaining = self.eliminate(inequalities, lambda monomial: monomial != _AIM and not self.named(monomial))
                 bounds = [_bound(inequality) for inequality in remaining if inequality.factor(_AIM) < 0]
@@ -464,7 +464,7 @@ class Facts:
 
     # ---------------------------------------------------------------------------------------------------- numbers
 
-    def resolved(self, case: Conjunction) -> Iterator[list[Inequality]]:
+    def resolve(self, case: Conjunction) -> Iterator[list[Inequality]]:
         """The case and the facts about its atoms, with the numbers of the legend; once for each number of a table."""
         seen = set()
         for turn in self.turns(case):
@@ -529,14 +529,14 @@ class Facts:
     def closed(self, inequalities: Iterable[Inequality]) -> list[Inequality]:
         """These and the facts about the atoms in them."""
         closed = dict.fromkeys(map(_whole_powers, inequalities))
-        closed |= dict.fromkeys(_times_divisors(map(self.tightened, list(closed))))
+        closed |= dict.fromkeys(_times_divisors(map(self.tighten, list(closed))))
         atoms = dict.fromkeys(atom for inequality in closed for atom in inequality.linear.atoms())
         for atom in atoms:  # an atom inside another brings its own
             closed |= dict.fromkeys(map(_whole_powers, self.known_of(atom)))
         for monomial in {monomial for inequality in closed for monomial, _ in inequality.linear.terms}:
             if len(monomial) > 1 and all(self.natural(atom) and power > 0 for atom, power in monomial):
                 closed[Inequality(Linear.of({monomial: 1}))] = None
-        return [self.tightened(inequality) for inequality in closed]
+        return [self.tighten(inequality) for inequality in closed]
 
     def known_of(self, atom: Atom) -> Iterator[Inequality]:
         value = Linear.atom(atom)
@@ -598,7 +598,7 @@ class Facts:
         except (EinformerError, ValueError, OverflowError):
             return False
 
-    def tightened(self, inequality: Inequality) -> Inequality:
+    def tighten(self, inequality: Inequality) -> Inequality:
         """With the smallest whole factors; between whole numbers `> 0` is `>= 1`, and `2 n >= 1` is `n >= 1`."""
         terms = dict(inequality.linear.terms)
         if not terms.keys() - {ONE} or not all(map(self.whole, terms)):
@@ -633,7 +633,7 @@ class Facts:
             above = [inequality for inequality in remaining if inequality.factor(monomial) > 0]
             below = [inequality for inequality in remaining if inequality.factor(monomial) < 0]
             rest = [inequality for inequality in remaining if not inequality.factor(monomial)]
-            sums = (self.tightened(_sum(a, b, monomial)) for a in above for b in below)
+            sums = (self.tighten(_sum(a, b, monomial)) for a in above for b in below)
             remaining = list(dict.fromkeys((*rest, *sums)))
 
 

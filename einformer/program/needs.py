@@ -147,13 +147,13 @@ def region_of(cases: Cases, letters: Iterable[str], turning: Collection[str], fa
 
 def _band(cases: Cases, turning: Collection[str], facts: Facts) -> tuple[Bound, ...]:
     """What each of these cases says of the distance of two positions, if together this says no more than they."""
-    told = {inequality: bound for case in cases for inequality in case if (bound := _bound(inequality, turning)) is not None}
-    sure = frozenset(i for i in told if all(i in case or facts.refutes(case | {negated(i)}) for case in cases))
+    bounds = {inequality: bound for case in cases for inequality in case if (bound := _bound(inequality, turning)) is not None}
+    sure = frozenset(i for i in bounds if all(i in case or facts.refutes(case | {negated(i)}) for case in cases))
     if math.prod(map(len, cases)) > MOST_CASES:
         return ()
     others = (frozenset(map(negated, chosen)) for chosen in itertools.product(*(case - sure for case in cases)))
     exact = any(case <= sure for case in cases) or all(facts.refutes(sure | other) for other in others)
-    return tuple(told[i] for i in sorted(sure, key=repr)) if exact else ()
+    return tuple(bounds[i] for i in sorted(sure, key=repr)) if exact else ()
 
 
 def _bound(inequality: Inequality, turning: Collection[str]) -> Bound | None:
@@ -413,14 +413,14 @@ class Flow:
 
     def turn_back(self, repeat: Repeat, asked: dict[Value, Cases], needs: dict[Value, Need]) -> None:
         """What a turn needs of the one before it. Its choices are others in each turn, together perhaps all."""
-        some, made = repeat.turns.carried, {v for step in flat(repeat.body) for v in step.values}
+        some, computed = repeat.turns.carried, {v for step in flat(repeat.body) for v in step.values}
         last = {c: asked[c.after] for c in some if c.after in asked}
         while True:
             inner = dict[Value, Cases]()
             for c, cases in last.items():
                 self.ask(inner, c.last, cases)
             self.backward(repeat.body, inner, needs)
-            inner = {value: self.lasting(cases, repeat, made) for value, cases in inner.items()}
+            inner = {value: self.lasting(cases, repeat, computed) for value, cases in inner.items()}
             turned = {c: inner[c.within] for c in some if c.within in inner}
             met = last | {c: either(cases, last.get(c, cases)) for c, cases in turned.items()}
             if met == last:
@@ -429,7 +429,7 @@ class Flow:
         for c, cases in last.items():
             if c.before is not None:
                 self.ask(asked, c.before, cases)
-        for value in inner.keys() - made:
+        for value in inner.keys() - computed:
             self.ask(asked, value, inner[value])
 
     def line(self, step: Step, asked: dict[Value, Cases], needs: dict[Value, Need]) -> None:
@@ -445,13 +445,13 @@ class Flow:
             if read is None or (joined := need.either(read)).where == need.where:
                 break
             need = Need(joined.where)  # a recurrence reads itself
-        for each, inner in own.items():
-            if each in step.values:
-                needs[each] = inner
-            elif isinstance(each.operation, op.StoredWeight):
-                needs[each] = needs[each].either(inner) if each in needs else inner
+        for read_value, inner in own.items():
+            if read_value in step.values:
+                needs[read_value] = inner
+            elif isinstance(read_value.operation, op.StoredWeight):
+                needs[read_value] = needs[read_value].either(inner) if read_value in needs else inner
             elif value in asked:
-                self.ask(asked, each, inner.where)
+                self.ask(asked, read_value, inner.where)
 
     def ask(self, asked: dict[Value, Cases], value: Value, cases: Cases) -> None:
         """A line needs a value in these cases."""
@@ -506,8 +506,8 @@ class Flow:
 
     def read(self, value: Value, need: Need) -> Need:
         """The need of what a value reads: a weight may be chosen along letters that it has not."""
-        (source, *_), (at, *more) = value.operands, [at for at, _ in self.reader.places(value)] or [{}]
-        letters = {} if more else {_letter(at.get(x, Linear.index(x))): x for x in source.axes}
+        (source, *_), (numbers, *more) = value.operands, [numbers for numbers, _ in self.reader.places(value)] or [{}]
+        letters = {} if more else {_letter(numbers.get(x, Linear.index(x))): x for x in source.axes}
         others = {x: letters.get(x, f"{x}~{self.mark(value)}") for x in {*value.axes, *source.axes} if letters.get(x) != x}
         where = cases_at(without_some(need.where), {x: Linear.index(letter) for x, letter in others.items()})
         return replace(need, where=where) if others else need
@@ -520,8 +520,8 @@ class Flow:
             if on_layers is not None:
                 yield arm, replace(need, cases=need.cases | {Case(on_layers, holds)})
             else:
-                told = ALWAYS if isinstance(arm.operation, op.Constant) else self.tell(self.reader.told(condition, holds))
-                yield arm, need.within(told)
+                cases = ALWAYS if isinstance(arm.operation, op.Constant) else self.tell(self.reader.told(condition, holds))
+                yield arm, need.within(cases)
 
 
 def _letter(number: Linear) -> str:

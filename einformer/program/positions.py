@@ -195,8 +195,8 @@ class Analysis:
 
     def model(self, name: str) -> Body:
         inputs = self.functions[name].inputs
-        given = tuple(self.given() if self.time in line.value.axes else PLAIN for line in inputs)
-        return self.body(name, given, tuple(() for _ in inputs))
+        states = tuple(self.given() if self.time in line.value.axes else PLAIN for line in inputs)
+        return self.body(name, states, tuple(() for _ in inputs))
 
     def given(self, support: Support = PLAIN) -> Support:
         """A value as a layer sees it that is given it at the position being computed: it depends on an input."""
@@ -274,7 +274,7 @@ class Body(Reader):
             if isinstance(line, Line):
                 self.line(line)
             elif self.analysis.unroll:
-                self.unrolled(line)
+                self.unroll_turns(line)
             else:
                 self.turns(line)
 
@@ -294,8 +294,8 @@ class Body(Reader):
         if step.anchor is not None and source is not None:
             self.sources[step.anchor] = source
         if step.anchor is not None and line.equation is not None:
-            at = line.equation.left if line.equation.relation != "return" else line.equation.right
-            self.analysis.needs(support.reads, self.time, at.span)
+            side = line.equation.left if line.equation.relation != "return" else line.equation.right
+            self.analysis.needs(support.reads, self.time, side.span)
 
     def define(self, line: Line, support: Support, numbers: Numbers = ()) -> None:
         """A line or an input: an anchor where its only position is the one computed, and inputs decide."""
@@ -346,7 +346,7 @@ class Body(Reader):
 
     # ------------------------------------------------------------------------------------------------------- loops
 
-    def unrolled(self, turns: Turns) -> None:
+    def unroll_turns(self, turns: Turns) -> None:
         latest = {c: self.whole_state(c.before) for c in turns.carried if c.before is not None}
         around, anchors = self.loops, self.anchors
         for number in range(int(self.legend.number(turns.loop.count))):
@@ -364,7 +364,7 @@ class Body(Reader):
         self.turn[turns.letter], self.loops = Linear.index(turns.letter), (*around, (turns.letter, turns.loop.count))
         outside = data_in(case for state in self.states.values() for cases in state.support.claims for case in cases)
         for turn in itertools.count(1):
-            entering = {c: self.renewed(c, c.within, state, self.opaque_turn(c)) for c, state in before.items()}
+            entering = {c: self.renew(c, c.within, state, self.opaque_turn(c)) for c, state in before.items()}
             steps = len(self.steps)
             after = {c: self.past(state, turns.letter, outside) for c, state in self.followed(turns, entering).items()}
             gathered = {c: replace(after[c].support, reads=self.gathered(after[c].support, places)) for c in before}
@@ -373,13 +373,13 @@ class Body(Reader):
             del self.steps[steps:]
             for c in before:
                 joined = entering[c].support.join(gathered[c] if turn >= _MOST_TURNS else after[c].support)
-                joined = self.widened(entering[c].support, joined, unknown) if turn > _MOST_TURNS else joined
+                joined = self.widen(entering[c].support, joined, unknown) if turn > _MOST_TURNS else joined
                 before[c] = State(joined, (), entering[c].anchor or after[c].anchor)
         del self.turn[turns.letter]
         self.loops = around
         self.states, self.supports, self.known = self.of_turn
         for c, state in after.items():
-            self.hold(c, c.after, self.renewed(c, c.after, state, state.numbers))
+            self.hold(c, c.after, self.renew(c, c.after, state, state.numbers))
 
     def followed(self, turns: Turns, entering: Mapping[Carried, State]) -> dict[Carried, State]:
         """The facts after a turn, from those before it."""
@@ -403,7 +403,7 @@ class Body(Reader):
         self.names[value] = replace(self.names[first], value=value)
         self.state(value, state)
 
-    def renewed(self, carried: Carried, value: Value, state: State, numbers: Numbers) -> State:
+    def renew(self, carried: Carried, value: Value, state: State, numbers: Numbers) -> State:
         """A tensor as these loops leave it from turn to turn: an anchor of its own."""
         if state.anchor is None:
             return replace(state, numbers=numbers)
@@ -415,7 +415,7 @@ class Body(Reader):
         assert carried.before is not None
         return self.opaque(self.names[carried.before], f"?{carried.name}")
 
-    def widened(self, before: Support, after: Support, unknown: Linear) -> Support:
+    def widen(self, before: Support, after: Support, unknown: Linear) -> Support:
         """A support of which nothing is claimed that a turn has changed; what it reads is somewhere."""
         claims = (old if old == new else ALWAYS for old, new in zip(before.claims, after.claims, strict=True))
         reads = (Read(INPUT, unknown),) if set(after.reads) - set(before.reads) else after.reads
@@ -425,7 +425,7 @@ class Body(Reader):
         """The facts after a turn, for whichever number the loop's letter had, but for those about data of this turn."""
         some = {letter: Linear.index(self.facts.fresh(letter))}
         numbers = tuple((frozenset(i.at(some) for i in case), linear.at(some)) for case, linear in state.numbers)
-        support = state.support.at(some).each(lambda cases: decided(cases, outside))
+        support = state.support.at(some).each(lambda cases: decide(cases, outside))
         return State(Support(support.reads, *map(without_some, support.claims)), numbers, state.anchor)
 
     def gathered(self, support: Support, places: dict[tuple[str, int], Linear]) -> tuple[Read, ...]:
@@ -433,13 +433,13 @@ class Body(Reader):
 
         def gather(read: Read) -> Read:
             some = sorted((x for x in read.position.letters() if "~" in x), key=lambda x: int(x.rpartition("~")[2]))
-            at = {x: places.setdefault((plain(x), k), Linear.index(self.facts.fresh(plain(x)))) for k, x in enumerate(some)}
+            new = {x: places.setdefault((plain(x), k), Linear.index(self.facts.fresh(plain(x)))) for k, x in enumerate(some)}
 
-            def told(i: Inequality) -> bool:
-                return not of_data(frozenset((i,))) and all("~" not in x or x in at for x in i.linear.letters())
+            def is_told(i: Inequality) -> bool:
+                return not of_data(frozenset((i,))) and all("~" not in x or x in new for x in i.linear.letters())
 
-            cases = either(frozenset(frozenset(filter(told, case)) for case in read.cases))
-            return replace(read, position=read.position.at(at), cases=cases_at(cases, at))
+            cases = either(frozenset(frozenset(filter(is_told, case)) for case in read.cases))
+            return replace(read, position=read.position.at(new), cases=cases_at(cases, new))
 
         return tuple(map(gather, support.reads))
 
@@ -447,8 +447,8 @@ class Body(Reader):
         """Is the result of a turn one of the values that it began with?"""
         joined, reads = before.support.join(after), set(before.support.reads)
         new = (read not in reads and other not in reads for read, other in zip(after.reads, gathered, strict=True))
-        told = before.anchor is not None or Read(INPUT, unknown) in reads or not any(new)
-        return told and joined.claims == before.support.claims
+        is_settled = before.anchor is not None or Read(INPUT, unknown) in reads or not any(new)
+        return is_settled and joined.claims == before.support.claims
 
     # ---------------------------------------------------------------------------------------------------- supports
 
@@ -515,7 +515,7 @@ class Body(Reader):
         cases = super().compared(name, left, right)
         return cases if cases in (ALWAYS, UNDECIDED) else either(cases, *(self.support(x).undefined for x in (left, right)))
 
-    def supposed(self, value: Value, holds: bool) -> Cases:
+    def suppose(self, value: Value, holds: bool) -> Cases:
         """The facts about a condition that is not a comparison."""
         support = self.support(value)
         cases = support.nonzero if holds else support.zero
@@ -528,7 +528,7 @@ class Body(Reader):
             return replace(PLAIN, reads=merged(*(self.support(slot).reads for slot in slots)))
         places = [*self.places(value)]
         self.crosses(value, argument, support, places)
-        joined, *others = (self.instance(support, at, case) for at, case in places)
+        joined, *others = (self.instance(support, numbers, case) for numbers, case in places)
         for other in others:
             joined = joined.join(other)
         computed = any(map(self.is_computed, slots))
@@ -541,7 +541,7 @@ class Body(Reader):
         """Is another position read, of a value that is over all visible positions too?"""
         state, several = self.states.get(argument), sum(map(self.analysis.is_time, argument.axes)) > 1
         here = Linear.index(self.time)
-        moved = any(at.get(self.time, here) != here for at, _ in places)
+        moved = any(numbers.get(self.time, here) != here for numbers, _ in places)
         if state is not None and state.anchor is None and support.reads and several and moved:
             self.analysis.crossed(self.names[argument].name, value.span)
 
@@ -620,8 +620,8 @@ class Body(Reader):
         """The cases that the text decides."""
         if not self.analysis.proves:
             return NEVER
-        told = (case for case in cases if not of_data(case))
-        return self.facts.holding(frozenset(c for c in told if not self.facts.letters or letters_of(frozenset((c,)))))
+        of_text = (case for case in cases if not of_data(case))
+        return self.facts.holding(frozenset(c for c in of_text if not self.facts.letters or letters_of(frozenset((c,)))))
 
     def tells_positions(self, value: Value) -> bool:
         """Do positions decide a value beside data?"""
@@ -691,13 +691,13 @@ class Body(Reader):
 
     def where(self, condition: Value, *arms: Value) -> Support:
         """An arm matters where the condition may take it; one that it never takes does not exist (R8)."""
-        taken = self.taken(condition, arms)
-        turning = len(taken) == 2 and not condition.axes and self.letters(condition) <= self.turn.keys()
+        choices = self.taken(condition, arms)
+        turning = len(choices) == 2 and not condition.axes and self.letters(condition) <= self.turn.keys()
         around, supports = self.cases, list[Support]()
-        for arm, holds, cases in taken:
+        for arm, holds, cases in choices:
             if turning and self.numeric(condition):
                 self.cases = around | {Case(spell(condition, self.scalars, self.legend), holds)}
-            elif len(taken) == 2 and self.cannot_tell(condition, arm, cases):
+            elif len(choices) == 2 and self.cannot_tell(condition, arm, cases):
                 self.analysis.unclear(condition.span)
             supports.append(self.support(arm).within(cases))
             self.cases = around
@@ -790,18 +790,18 @@ class Body(Reader):
         """A layer of values: inside, what is given at the position being computed is an anchor of its own."""
         callee = self.analysis.functions[call.function]
         supports = [self.support(argument) for argument in call.arguments]
-        given: dict[str, tuple[Support, Anchor | None]] = {}
+        anchors: dict[str, tuple[Support, Anchor | None]] = {}
         for k, (line, argument) in enumerate(zip(callee.inputs, call.arguments, strict=True)):
             times = [letter for letter in line.value.axes if self.analysis.is_time(letter)]
             if times == [self.time] and self.analysis.tells(supports[k], formula=False):
                 self.analysis.needs(supports[k].reads, self.time, argument.span)
-                given[line.name] = supports[k], self.as_it_stands(argument)
+                anchors[line.name] = supports[k], self.as_it_stands(argument)
                 supports[k] = self.analysis.given(supports[k])
         numbers = tuple(_alone(self.numbers(argument)) for argument in call.arguments)
         body = self.analysis.body(callee.name, tuple(supports), numbers)
         over = {line.name: {x for x in line.value.axes if self.analysis.is_time(x)} for line in callee.inputs}
         seen = (name for name, support in zip(over, supports, strict=True) if support.reads and over[name] - {self.time})
-        self.calls[value] = Call(call.path, value.span, body, given, tuple(seen), self.cases)
+        self.calls[value] = Call(call.path, value.span, body, anchors, tuple(seen), self.cases)
         self.step.calls.append(self.calls[value])
         output, state = self.instance(body.output, {}), body.states.get(callee.output.value)
         if state is not None and state.anchor is not None:
@@ -825,8 +825,8 @@ class Body(Reader):
                 plain = all(len(label) == 1 for label in new)
                 return self.as_it_stands(inner) if own and plain else None
             case op.Map("where", (condition, *arms)):
-                taken = self.taken(condition, arms)
-                return self.as_it_stands(taken[0][0]) if len(taken) == 1 else None
+                choices = self.taken(condition, arms)
+                return self.as_it_stands(choices[0][0]) if len(choices) == 1 else None
             case _:
                 return None
 
@@ -835,17 +835,17 @@ def formulas(function: Function, time: str) -> set[Value]:
     """The tensors that can be computed at any position: one line each, of numbers, weights and such tensors."""
     lines = [*walk_lines(function.lines)]
     several, named = Counter(line.name for line in lines), {line.value for line in lines}
-    known = {line.value for line in function.inputs if time not in line.value.axes}
+    timeless = {line.value for line in function.inputs if time not in line.value.axes}
 
     def is_known(value: Value) -> bool:
-        if value in known or value in named or isinstance(value.operation, op.Input):
-            return value in known
+        if value in timeless or value in named or isinstance(value.operation, op.Input):
+            return value in timeless
         return all(map(is_known, value.operands))
 
     for line in lines:
         if several[line.name] == 1 and all(map(is_known, line.value.operands)):
-            known.add(line.value)
-    return known
+            timeless.add(line.value)
+    return timeless
 
 
 def _may_be(infinity: float, e: Expression) -> bool:
@@ -860,7 +860,7 @@ def _stands(slot: op.Slot) -> bool:
     return isinstance(number, op.Iota | op.Turn) and slot.label == (number.letter,)
 
 
-def decided(cases: Cases, outside: set[Atom]) -> Cases:
+def decide(cases: Cases, outside: set[Atom]) -> Cases:
     """The cases with nothing of other data than these but that they decide."""
     if not any(map(of_data, cases)):
         return cases

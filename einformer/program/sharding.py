@@ -215,7 +215,7 @@ def _entries(shard: str, mesh: Mapping[str, int]) -> Iterator[tuple[str, str, Sp
             place, ways = Span(source, start + index.start(2), start + index.end()), (index[3] or "").split()
             for way in ways if index[3] is None or ways else [""]:
                 if way not in _WAYS:
-                    fix = " or ".join(f"`{index[2]}[{known}]`" for known in _WAYS)
+                    fix = " or ".join(f"`{index[2]}[{option}]`" for option in _WAYS)
                     raise fail("E741", f"`{index[0].strip()}` does not say how `{index[2]}` is split", place, fix=fix)
             yield index[2], entry[1], place, bool(index[1]), ways
 

@@ -116,8 +116,8 @@ class _Search:
     # Each side has a bound of its own, which is the same in all turns.
     def find_sides(self, letter: str, other: str) -> Sides:
         reaches, _ = self.list_reaches(letter, other)
-        known = [(None, None) if reach is None else reach for reach in reaches]
-        before, after = (self.find_number(farthest(some)) for some in zip(*known, strict=True)) if known else (None, None)
+        bounds = [(None, None) if reach is None else reach for reach in reaches]
+        before, after = (self.find_number(farthest(some)) for some in zip(*bounds, strict=True)) if bounds else (None, None)
         return before, after
 
     def find_number(self, e: Expression | None) -> Expression | None:

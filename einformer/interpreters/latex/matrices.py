@@ -277,12 +277,12 @@ class Labels:
 
 def find_labels(layer: Layer) -> Labels:
     chosen = _choose(layer)
-    said, dropped = chosen & set(_list_weight_axes(layer)), find_unprinted(layer, chosen)
+    printed, dropped = chosen & set(_list_weight_axes(layer)), find_unprinted(layer, chosen)
     defined = [frozenset[str]().union(*slots) for slots in _list_slots(layer)]
-    pairs = (pair for pair in permutations(sorted(said), 2) if all(pair[0] in axes for axes in defined if pair[1] in axes))
-    plain = ([axis for axis in map(axis_of, slot_letters(formal)) if axis not in dropped | said] for formal in layer.formals)
+    pairs = (pair for pair in permutations(sorted(printed), 2) if all(pair[0] in axes for axes in defined if pair[1] in axes))
+    plain = ([axis for axis in map(axis_of, slot_letters(formal)) if axis not in dropped | printed] for formal in layer.formals)
     down = frozenset(axes[0] for axes in plain if len(axes) == 2)
-    return Labels(chosen, dropped, said, tuple(map(frozenset, pairs)), down)
+    return Labels(chosen, dropped, printed, tuple(map(frozenset, pairs)), down)
 
 
 # As few as leave no tensor more than two axes; of several choices those that are rarely summed over (heads rather than

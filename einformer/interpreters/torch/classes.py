@@ -95,8 +95,8 @@ class Turn:
         outputs = [name for name in bound if name in after]
         if not outputs:
             return None
-        known = {*formals, *others, *_list_names(body[:start], body[start + 1 : first])[1], loop}
-        typed = [(name, "int" if name == loop else _find_type(name, heads)) for name in reads if name in known]
+        names = {*formals, *others, *_list_names(body[:start], body[start + 1 : first])[1], loop}
+        typed = [(name, "int" if name == loop else _find_type(name, heads)) for name in reads if name in names]
         inputs = dict(sorted(typed, key=lambda pair: (pair[0] not in outputs, pair[1] != "Tensor")))
         body[first:end] = [f"{INDENT}{', '.join(outputs)} = block({', '.join(inputs)})"]
         lines = [shift(re.sub(r"\bblock\.", "self.", line), 0, line) for line in lines]

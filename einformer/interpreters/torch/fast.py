@@ -562,7 +562,7 @@ class KernelEmitter(Emitter):
     # Side by side in one parameter; a step of decoding may read some of those that the whole reads together.
     def join_packed(self, weights: Sequence[Value]) -> str:
         names = [self.weight(weight) for weight in weights]
-        packing = next(each for each in self.shell.packings if names[0] in each.names)
+        packing = next(candidate for candidate in self.shell.packings if names[0] in candidate.names)
         if names == packing.names:
             return f"self.{packing.name}"
         sizes = [" * ".join(map(self.context.read_constant, part.rows)) for part in packing.parts]
@@ -582,7 +582,7 @@ class KernelEmitter(Emitter):
     def attention(self, kernel: Attention) -> Fragment:
         batch, heads, groups = kernel.batch, kernel.heads, kernel.groups
         queries = zip(kernel.queries, kernel.features, strict=True)
-        keys, over = zip(*(find_own(each, kernel) for each in (*kernel.keys, kernel.value)), strict=True)
+        keys, over = zip(*(find_own(operand, kernel) for operand in (*kernel.keys, kernel.value)), strict=True)
         q = self.concatenate(queries, (*batch, *heads, *groups, kernel.position), len(heads + groups))
         k = self.concatenate([*zip(keys[:-1], kernel.features, strict=True)], (*batch, *heads, over[0]), len(heads))
         v = self.concatenate([(keys[-1], (kernel.put,))], (*batch, *heads, over[0]), len(heads))
