@@ -62,6 +62,7 @@ def _style(annotations: bool = False, check: bool = False, ascii: bool = False) 
 
 # Attributes of the two objects for our own modules, which `dir` does not list.
 _INTERNAL = {"at", "layer", "legend", "tree", "written"}
+_MEASURED = ("fast", "notation")  # plans that run backward on a CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,8 +548,9 @@ class Model:
         from einformer.program.fusing import lower_for_plan
         from einformer.program.lowering import lower_functions
 
-        special, name, fast = specialise(self.spec.tree, self.spec.name), self.spec.name, find_row(PLANS, "plan", plan).fast
-        return lower_for_plan(lower_functions(special, self.legend), special, name, self.legend, sharding, fast)
+        special, name, row = specialise(self.spec.tree, self.spec.name), self.spec.name, find_row(PLANS, "plan", plan)
+        functions = lower_functions(special, self.legend)
+        return lower_for_plan(functions, special, name, self.legend, sharding, row.fast, flex=row.flex)
 
     def saved(
         self, plan: str = "fast", precision: str | torch.dtype = "bfloat16", training: bool = True, **sizes: int
@@ -561,6 +563,7 @@ class Model:
         """
         from einformer.interpreters.torch import measure
 
+        check_name(_MEASURED, "plan whose bytes are known", plan)
         return measure.measure_saved(self.source(plan), self.spec.name, self._inputs(sizes), find_dtype(precision), training)
 
     def peak(self, plan: str = "fast", precision: str | torch.dtype = "bfloat16", **sizes: int) -> torch_measure.Peak:
@@ -570,6 +573,7 @@ class Model:
         """
         from einformer.interpreters.torch import measure
 
+        check_name(_MEASURED, "plan whose bytes are known", plan)
         return measure.measure_peak(self.source(plan), self.spec.name, self._inputs(sizes), find_dtype(precision))
 
     def _inputs(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], bool]]:
@@ -631,7 +635,9 @@ class Model:
         mesh: str | Mapping[str, int] = "",
         shard: str = "",
     ) -> str:
-        """Returns the file of PyTorch that `build` compiles, by the plan `fast` or `notation`. It needs torch alone.
+        """Returns the file of PyTorch that `build` compiles, by the plan `fast`, `flex` or `notation`. It needs torch alone.
+
+        By `flex` attention whose masks or scores are more than causal calls FlexAttention, which a GPU runs, compiled.
 
         `annotations` annotates its tensors for jaxtyping, `Float[Tensor, "b s d"]`. With `check`, jaxtyping and beartype
         check every call of its classes and functions, with the sizes of its `Config`. `ascii` spells names in ASCII,
@@ -675,7 +681,7 @@ class Model:
     ) -> Module:
         """Returns the `nn.Module` with new random weights, in training mode, in float32 by default.
 
-        Its inputs have their axes in the order of their letters. Wrong inputs raise EinformerError E701 to E703. Both plans
+        Its inputs have their axes in the order of their letters. Wrong inputs raise EinformerError E701 to E703. All plans
         have the same state-dict keys and shapes, those of `weight_shapes`. A model `from_huggingface` has
         `load_huggingface`, `to_huggingface` and `save_huggingface`. With `check="beartype"` jaxtyping and beartype check
         every call inside too, as in `source(check=True)`.

@@ -563,6 +563,46 @@ MUTANTS = (
         "lowering.py::test_a_mask_that_looks_ahead_is_not_causal",
     ),
     _mutant(
+        "a head of queries is another in FlexAttention", "interpreters/torch/flex.py",
+        'f"head % {self.context.size(letter)}"', 'f"head // {self.context.size(letter)}"',
+        "flex.py::test_masks_and_scores_are_functions_of_a_pair[ALiBi]",
+    ),
+    _mutant(
+        "a key is read at the query", "interpreters/torch/flex.py",
+        'kernel.over: "key"}', 'kernel.over: "query"}',
+        "flex.py::test_masks_and_scores_are_functions_of_a_pair[a bias that is computed whole]",
+    ),
+    _mutant(
+        "a condition that must fail holds", "interpreters/torch/flex.py",
+        "[(condition, not hidden), *pairs]", "[(condition, True), *pairs]",
+        "flex.py::test_a_hidden_pair_is_left_out",
+    ),
+    _mutant(
+        "blocks of one row serve all", "interpreters/torch/flex.py",
+        'if axes & {*letters} else "None"', 'if False else "None"',
+        "flex.py::test_masks_and_scores_are_functions_of_a_pair[documents]",
+    ),
+    _mutant(
+        "a sink weighs in the sum as a key does not", "interpreters/torch/flex.py",
+        "torch.sigmoid(aux.lse - sink)", "torch.sigmoid(aux.lse)",
+        "flex.py::test_a_shipped_model[gpt_oss]",
+    ),
+    _mutant(
+        "a cap is forgotten", "interpreters/torch/flex.py",
+        'Fragment("score") if kernel.cap is None', 'Fragment("score") if True',
+        "flex.py::test_a_shipped_model[gemma2]",
+    ),
+    _mutant(
+        "masks of other calls are moved as one", "program/fusing.py",
+        "len({values.meaning(other) for other in some}) > 1", "False",
+        "flex.py::test_masks_that_differ_by_call_are_given",
+    ),
+    _mutant(
+        "whole numbers are divided in single precision", "interpreters/torch/flex.py",
+        "if value not in self.exact or code.plain", "if True",
+        "flex.py::test_masks_and_scores_are_functions_of_a_pair[a bias without a mask]",
+    ),
+    _mutant(
         "the scale is forgotten", "interpreters/torch/fast.py",
         'return [f"scale={self.code(kernel.scale).text}"] if kernel.scale is not None else []', 'return []',
         "lowering.py::test_attention_however_it_is_written[another scale]",

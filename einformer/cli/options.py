@@ -363,8 +363,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                 SET,
                 _make_option(
                     "--plan",
-                    "Choose a plan: fast, or notation with one einsum for each equation. Default: fast.",
-                    choices=("fast", "notation"),
+                    "Choose a plan: fast, flex with FlexAttention, or notation, an einsum for each equation. Default: fast.",
+                    choices=("fast", "flex", "notation"),
                 ),
                 _make_option(
                     "--text", "Print the equations instead, with the library's layers written out.", action="store_true"

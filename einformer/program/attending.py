@@ -10,9 +10,9 @@ from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.program import operations as op
 from einformer.program.collectives import AllGather, AllGatherVary, Ring
-from einformer.program.kernels import Attention
+from einformer.program.kernels import Attention, Score
 from einformer.program.matching import split_sum
-from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply
+from einformer.program.operations import Axes, Function, Value, add, contract, map_values, multiply, replace_operands
 from einformer.program.orders import MANY, estimate_size, order_pairs
 from einformer.program.rewrite import FunctionScope, Rewriting, walk
 from einformer.program.terms import MINUS, ONE, Factor, Term, Terms, identity, spell, spell_factors
@@ -98,6 +98,7 @@ class Scores:
     factors: Term
     summed: frozenset[str]
     written: Value
+    cap: Value | None = None  # what is computed of the product
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ class Attending:
     time: str
     steps: bool = False  # one position is computed at a time, the others are kept
     sinks: bool = False  # only attention with a sink, whose scores are read twice
+    flex: bool = False  # masks are conditions on positions, and scores may be capped
 
     # A value as an attention, which includes the equations before it that nothing else reads.
     def read_attention(self, value: Value) -> Value | None:
@@ -140,11 +142,16 @@ class Attending:
                 case op.Reduce("Sm", (over,), argument) if power == 1 and over in summed:
                     rest, sink = self.split_sink(product.without(weights), over, argument)
                     parts = [self.read_scores(term, over) or term for term in self.list_terms(argument)]
+                    if self.flex and all(isinstance(part, Value) for part in parts):
+                        parts = [self.read_capped(part, over) or part for part in parts if isinstance(part, Value)]
                     scores = [part for part in parts if isinstance(part, Scores)]
                     masks = [part for part in parts if isinstance(part, Value)]
                     values = any(over in factor.letters for factor in rest.powers)
                     twice = any(softmax in walk(factor.value) for factor in rest.powers)
-                    fits = values and not twice and self.sinks == (sink is not None)
+                    capped = any(part.cap is not None for part in scores)
+                    fits = (
+                        values and not twice and self.sinks == (sink is not None) and not (capped and (dropout or scores[1:]))
+                    )
                     if scores and fits and not self.are_read(argument, masks):
                         return self.build_kernel(scores, masks, sink, rest, dropout, over, summed - {over})
         return None
@@ -251,6 +258,28 @@ class Attending:
         scale = replace(product.part(lambda factor: not factor.letters), number=product.number)
         return Scores(scale, product.times(scale, -ONE), frozenset(split[2].letters), value)
 
+    # `κ tanh(q k / κ)`, where FlexAttention computes it.
+    def read_capped(self, value: Value, over: str) -> Scores | None:
+        if not (self.opens(value) and self.has(value, "sum") and isinstance(value.operation, op.Map)):
+            return None
+        if value.operation.function == "Dr":
+            return None
+        inside = [argument for argument in value.operation.arguments if self.has(argument, "sum")]
+        inner = self.read_scores(inside[0], over) or self.read_capped(inside[0], over) if len(inside) == 1 else None
+        if inner is None or not self.opens(inside[0]):
+            return None
+        score = inner.cap or Value(Score(), inside[0].axes, "tensor", inside[0].span)
+        arguments = tuple(score if argument is inside[0] else argument for argument in value.operation.arguments)
+        return replace(inner, written=value, cap=replace(value, operation=replace(value.operation, arguments=arguments)))
+
+    # What positions alone decide is computed again, at each pair of positions.
+    def open_pairs(self, value: Value, position: str, over: str) -> Value:
+        pairwise = {position, over} <= {*value.axes} and isinstance(value.operation, op.Map | op.Spread | op.View | op.Gather)
+        if not pairwise or (value in self.scope.names and not self.scope.is_computed(value)):
+            return value
+        operation = replace_operands(value.operation, lambda inner: self.open_pairs(inner, position, over))
+        return replace(value, operation=operation)
+
     # `q / sqrt(H)` by a name of its own is q, and a scale.
     def split_scales(self, product: Term) -> Term:
         for factor in product.powers:
@@ -294,9 +323,15 @@ class Attending:
         value, around = self.value(rest, over, summed, (*letters, over))
         put = [letter for letter in value.axes if letter not in (*shared, over)]
         masks = [*masks, *(part.written for part, pair in zip(scores, sides, strict=True) if pair is None)]
-        causal = bool(masks) and sink is None and all(self.is_causal(mask, position, over) for mask in masks)
+        cap = scores[0].cap
+        causal = bool(masks) and sink is cap is None and all(self.is_causal(mask, position, over) for mask in masks)
         mask = add(masks) if masks and not causal else None
-        fits = mask is None or _lines_up(mask, batch, (*heads, *groups), position, over)
+        if self.flex and mask is not None and dropout is None:
+            mask = self.open_pairs(mask, position, over)
+            fits = {*mask.axes} <= {*batch, *heads, *groups, position, over}
+        else:
+            fits = mask is None or _lines_up(mask, batch, (*heads, *groups), position, over)
+        fits &= cap is None or {*cap.axes} <= {*batch, *heads, *groups, position, over}
         fits &= sink is None or set(sink.axes) <= {*batch, *heads, *groups, position}
         if not fits or len(put) != 1 or not {*shared, over} <= set(value.axes) or put[0] in own:
             return None
@@ -304,7 +339,22 @@ class Attending:
         queries, keys = tuple(pair.query for pair in products), tuple(pair.key for pair in products)
         features = tuple(pair.features for pair in products)
         kernel = Attention(
-            queries, keys, features, value, scale, mask, sink, dropout, causal, batch, heads, groups, position, over, put[0]
+            queries,
+            keys,
+            features,
+            value,
+            scale,
+            mask,
+            sink,
+            dropout,
+            causal,
+            batch,
+            heads,
+            groups,
+            position,
+            over,
+            put[0],
+            cap,
         )
         whole = Value(kernel, (*batch, *heads, *groups, position, *put), "tensor", value.span)
         plain, tensors = [part for part in around if not part.axes], [part for part in around if part.axes]

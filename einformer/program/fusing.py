@@ -50,6 +50,7 @@ from einformer.program.rewrite import (
     walk,
     walk_calls,
     walk_lines,
+    walk_loops,
     walk_values,
 )
 from einformer.program.sharding import Sharding
@@ -70,6 +71,7 @@ def add_kernels(
     sharding: Sharding | None = None,
     name: str = "",
     kept: frozenset[Version] = frozenset(),
+    flex: bool = False,
 ) -> dict[str, Function]:
     lowered = {name: turn_conditions(function, legend) for name, function in functions.items()}
     time = find_time(spec)
@@ -80,10 +82,10 @@ def add_kernels(
         if sharding is None or sharding.over(routing.rows) <= sharding.rows  # each rank has all pairs of a row
     }
     model = next((layer.name for layer in spec.layers if layer.time), "")
-    passed = sink_masks(raise_constants(lowered | routings, model, legend, time), legend)
+    passed = sink_masks(raise_constants(lowered | routings, model, legend, time), legend, flex)
     local = passed if sharding is None else shard(passed, spec, name, sharding, legend, kept)
     sides = {} if sharding is None else find_sides(passed, spec, name, sharding, legend)
-    return {layer: fuse(function, legend, flows.trained[layer], time, steps, sides) for layer, function in local.items()}
+    return {layer: fuse(f, legend, flows.trained[layer], time, steps, sides, flex) for layer, f in local.items()}
 
 
 # The functions of a model, or of one of its ranks, with kernels or without; `steps` of ranks have no gradients.
@@ -96,9 +98,12 @@ def lower_for_plan(
     fast: bool,
     kept: frozenset[Version] = frozenset(),
     steps: bool = False,
+    flex: bool = False,
 ) -> dict[str, Function]:
+    if flex and sharding is not None:
+        raise fail("E741", "the plan `flex` computes a whole model, and no part of it", NOWHERE, fix="the plan `fast`")
     if fast:
-        local = add_kernels(lowered, spec, legend, steps, sharding, name, kept)
+        local = add_kernels(lowered, spec, legend, steps, sharding, name, kept, flex)
     else:
         local = dict(lowered) if sharding is None else shard(lowered, spec, name, sharding, legend, kept)
     if sharding is not None:
@@ -125,9 +130,11 @@ def fuse(
     time: str,
     steps: bool = False,
     sides: Mapping[tuple[str, str], Sides] = NO_SIDES,
+    flex: bool = False,
 ) -> Function:
     scope = FunctionScope.of(function, legend, trained)
-    fusing = _Fusing(scope=scope, attending=Attending(scope, time, steps), chunking=Chunking.of(scope, function, steps))
+    attending, chunking = Attending(scope, time, steps, flex=flex), Chunking.of(scope, function, steps)
+    fusing = _Fusing(scope=scope, attending=attending, chunking=chunking)
     return merge_maps(prune(pass_round(fusing.rewrite_function(function), sides), Taken()), scope)
 
 
@@ -447,13 +454,16 @@ def _list_names(function: Function) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------------------- masks
 
 
-# Causal masks are computed where they are added, instead of passed to every layer.
-def sink_masks(functions: Functions, legend: Legend) -> Functions:
-    functions, values = dict(functions), Values(legend)
-    for name in reversed(functions):
+# Causal masks are computed where they are added, instead of passed to every layer; with `flex` all that positions, turns of
+# loops and inputs of whole numbers decide.
+def sink_masks(functions: Functions, legend: Legend, flex: bool = False) -> Functions:
+    functions, values = _share_scalars(functions) if flex else {**functions}, Values(legend)
+    for name in [*functions][::-1]:
         calls = [call for function in functions.values() for call in walk_calls(function) if call.function == name]
-        arguments = enumerate(zip(*(call.arguments for call in calls), strict=True))
+        arguments = [*enumerate(zip(*(call.arguments for call in calls), strict=True))]
         masks = {place: some for place, some in arguments if all(_is_causal(mask, values) for mask in some)}
+        if flex:
+            masks |= {place: some for place, some in arguments if _is_arithmetic(some, functions, name, values)}
         functions = _move(functions, name, masks) if masks else functions
     return functions
 
@@ -463,25 +473,63 @@ def _is_causal(mask: Value, values: Values) -> bool:
     return len(mask.axes) == 2 and bool(query) and values.is_causal(mask, query, f"{query}'")
 
 
+# One value for all calls, which depends on pairs of positions, made of numbers, of turns, and of inputs of functions.
+def _is_arithmetic(some: tuple[Value, ...], functions: Functions, name: str, values: Values) -> bool:
+    mask, own = some[0], {turns.letter for turns in walk_loops(functions[name].lines)}
+    paired = any(f"{letter}'" in mask.axes for letter in mask.axes)
+    if not paired or len({values.meaning(other) for other in some}) > 1:
+        return False
+    kinds, inputs = op.Iota | op.Constant | op.Table | op.Map | op.Spread | op.View | op.Gather, _list_inputs(functions)
+    for value in walk(mask):
+        turning = isinstance(value.operation, op.Turn) and value.operation.letter not in own
+        given = value in inputs and not any(f"{letter}'" in value.axes for letter in value.axes)
+        if not (isinstance(value.operation, kinds) or turning or given):
+            return False
+        if isinstance(value.operation, op.Map) and value.operation.function == "Dr":
+            return False
+    return True
+
+
+def _list_inputs(functions: Functions) -> dict[Value, Line]:
+    return {line.value: line for function in functions.values() for line in function.inputs}
+
+
+# The inputs that masks are made of become inputs of the function, and the scalars its own.
 def _move(functions: Functions, name: str, masks: Mapping[int, tuple[Value, ...]]) -> dict[str, Function]:
     written = {line.value: line.equation for function in functions.values() for line in walk_lines(function.lines)}
-    inputs = functions[name].inputs
+    inputs, known = functions[name].inputs, _list_inputs(functions)
     rest = [place for place in range(len(inputs)) if place not in masks]
-    change = lambda callee, arguments: [arguments[k] for k in rest] if callee == name else arguments  # noqa: E731
+    inside_masks = dict.fromkeys(walk(*(some[0] for some in masks.values())))
+    given = {value: _hand_down(known[value], functions[name]) for value in inside_masks if value in known}
+    change = lambda callee, arguments: [*(arguments[k] for k in rest), *given] if callee == name else arguments  # noqa: E731
     passing = {n: Rewriting(lambda value: _change_arguments(value, change)).rewrite_function(f) for n, f in functions.items()}
-    inside = Rewriting(new={inputs[place].value: some[0] for place, some in masks.items()}).rewrite_function(passing[name])
-    first = [replace(inputs[k], value=some[0], equation=written.get(some[0])) for k, some in masks.items()]
-    passing[name] = replace(inside, inputs=tuple(inside.inputs[k] for k in rest))
+    local = Rewriting(new={value: line.value for value, line in given.items()})
+    own = {place: local.rewrite(some[0]) for place, some in masks.items()}
+    inside = Rewriting(new={inputs[place].value: mask for place, mask in own.items()}).rewrite_function(passing[name])
+    first = [replace(inputs[k], value=mask, equation=written.get(masks[k][0])) for k, mask in own.items()]
+    declared = {line.value for line in inside.scalars}
+    read = (line for function in functions.values() for line in function.scalars if line.value in inside_masks)
+    scalars = (*inside.scalars, *{line.value: line for line in read if line.value not in declared}.values())
+    passing[name] = replace(inside, inputs=(*(inside.inputs[k] for k in rest), *given.values()), scalars=scalars)
     unread = {mask for some in masks.values() for mask in some}
     new = {n: _drop_unread(function, unread) for n, function in passing.items()}
     return new | {name: replace(new[name], lines=(*first, *new[name].lines))}
 
 
+def _hand_down(line: Line, function: Function) -> Line:
+    taken = {*_list_names(function)}
+    name = next(name for k in itertools.count(1) if (name := f"{line.name}{k if k > 1 else ''}") not in taken)
+    return replace(line, name=name, value=replace(line.value, operation=op.Input(name)))
+
+
 def _drop_unread(function: Function, masks: set[Value]) -> Function:
     unread = masks - count_reads(function).keys()
-    return replace(
-        function, lines=tuple(line for line in function.lines if isinstance(line, Turns) or line.value not in unread)
-    )
+
+    def keep(lines: tuple[Line | Turns, ...]) -> tuple[Line | Turns, ...]:
+        kept = (line for line in lines if isinstance(line, Turns) or line.value not in unread)
+        return tuple(replace(line, lines=keep(line.lines)) if isinstance(line, Turns) else line for line in kept)
+
+    return replace(function, lines=keep(function.lines))
 
 
 # ---------------------------------------------------------------------------------------------------------------- calls

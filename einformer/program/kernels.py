@@ -61,8 +61,8 @@ class Attention(Rewritten):
     """`sum_s' Dr(Sm_s'(q k c + m)) v`: as scaled_dot_product_attention computes it; several products of scores are added.
 
     The `features` of each query and key are summed; `scale` is none where it is the root of one over their size. A mask that
-    is `causal` is no operand. A `sink` is the score of one more key, whose value is zero. The result has the axes batch, heads,
-    groups (heads that share keys), position, put.
+    is `causal` is no operand. A `sink` is the score of one more key, whose value is zero. A `cap` is computed of the `Score`,
+    before the mask is added. The result has the axes batch, heads, groups (heads that share keys), position, put.
     """
 
     queries: tuple[Value, ...]
@@ -80,6 +80,12 @@ class Attention(Rewritten):
     position: str
     over: str
     put: str
+    cap: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score(Rewritten):
+    """The product of a query and a key, inside what is computed of it."""
 
 
 CHUNK = 64  # positions

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.emit import code_number, code_turning
 from einformer.interpreters.torch.fast import KernelEmitter, Packing, lay_out
+from einformer.interpreters.torch.flex import FlexEmitter
 from einformer.interpreters.torch.fragments import (
     INDENT,
     PRODUCT,
@@ -543,7 +544,8 @@ class Class:
 
     def forward(self) -> list[str]:
         functions = self.file.functions
-        self.emitter = self.emitting(functions[self.layer.name], functions, self.context, self)
+        emitting = FlexEmitter if self.file.plan.flex else self.emitting
+        self.emitter = emitting(functions[self.layer.name], functions, self.context, self)
         body = list(self.emitter.body())
         heads = write_heads(self.context, body, self.emitter.define_scalar)
         formals = [self.context.name_tensor(formal) for formal in self.layer.formals]

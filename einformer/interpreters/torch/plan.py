@@ -22,7 +22,8 @@ class Initialisation:
 class Plan:
     """The choices that the equations never mention.
 
-    `fast` fuses and picks layouts; without it there is one `torch.einsum` or primitive for each equation, in order.
+    `fast` fuses and picks layouts; without it there is one `torch.einsum` or primitive for each equation, in order. With
+    `flex` attention whose masks or scores are more than causal calls FlexAttention.
     `initialisation`: `gpt2` starts matrices and tables at `deviation`, those that write to the residual stream at that over
     sqrt(2 L) (two parts in each of L blocks); `fan_in` starts matrices at 1 / sqrt(inputs). Gains start at 1, biases at 0.
     With a `sharding` the file computes what one rank of its mesh does.
@@ -32,11 +33,12 @@ class Plan:
     initialisation: str = "gpt2"
     deviation: float = 0.02
     sharding: Sharding | None = None
+    flex: bool = False
 
-    # `fast` or `notation`.
+    # `fast`, `notation` or `flex`.
     @property
     def name(self) -> str:
-        return "fast" if self.fast else "notation"
+        return "flex" if self.flex else "fast" if self.fast else "notation"
 
 
 # A note whose sources are not known: nothing in words, and itself.
@@ -67,5 +69,5 @@ class Style:
 
 
 PLAIN = Style()
-NOTATION, FAST = Plan(fast=False), Plan(fast=True)
-PLANS = {plan.name: plan for plan in (NOTATION, FAST)}
+NOTATION, FAST, FLEX = Plan(fast=False), Plan(fast=True), Plan(fast=True, flex=True)
+PLANS = {plan.name: plan for plan in (NOTATION, FAST, FLEX)}

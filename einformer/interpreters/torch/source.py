@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from einformer.errors import EinformerError, Span
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.fast import HELPERS as KERNEL_HELPERS
+from einformer.interpreters.torch.flex import HELPERS as FLEX_HELPERS
 from einformer.interpreters.torch.fragments import INDENT, Context, escape_prose, find_letters, uses
 from einformer.interpreters.torch.parallel import write_helpers
 from einformer.interpreters.torch.plan import NOTATION, PLAIN, Plan, Style
@@ -35,7 +36,7 @@ from einformer.program.collectives import Near, Neighbours
 from einformer.program.fusing import lower_for_plan
 from einformer.program.kernels import PAIR
 from einformer.program.lowering import lower_functions
-from einformer.program.operations import Call, Function
+from einformer.program.operations import Call, Function, Recur, Turn
 from einformer.program.rewrite import walk_loops, walk_values
 from einformer.program.sharding import Window, describe_index, own
 
@@ -174,7 +175,7 @@ def _make_file(spec: Spec, name: str, legend: Legend, plan: Plan, style: Style) 
     special = specialise(spec, name)
     refuse_unbound(special, legend)
     lowered = lower_functions(special, legend)
-    functions = lower_for_plan(lowered, special, name, legend, plan.sharding, plan.fast)
+    functions = lower_for_plan(lowered, special, name, legend, plan.sharding, plan.fast, flex=plan.flex)
     return EmittedFile(special, name, legend, plan, style, count_axes(spec), lowered, functions, functions)
 
 
@@ -210,21 +211,22 @@ class EmittedFile:
             self.legend = self.plan.sharding.local(self.legend)
             values = (value for function in self.functions.values() for value in walk_values(function))
             self.windows = dict(e.near for value in values if isinstance(e := value.operation, Neighbours | Near))
-        if self.windows:
+        if self.windows or self.plan.flex:
             self.turned = dict(self.find_turned())
 
     def find_windows(self, name: str) -> dict[str, Window]:
         letters = {letter for value in walk_values(self.functions[name]) for letter in value.axes} if self.windows else ()
         return {letter: window for letter, window in self.windows.items() if letter in letters}
 
-    # The numbers of turns by which the windows of a function differ.
+    # The numbers of turns by which the windows of a function differ, or which its masks read.
     def find_turned(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         turned = dict[str, tuple[str, ...]]()
         for name, function in self.functions.items():
             bounds = (e for window in self.find_windows(name).values() for e in (window.before, window.after))
-            calls = (value.operation for value in walk_values(function) if isinstance(value.operation, Call))
-            read = [*(x.letter for x in find_all(Index, *bounds)), *(x for call in calls for x in turned[call.function])]
-            own = {turns.letter for turns in walk_loops(function.lines)}
+            inside = [value.operation for value in walk_values(function)]
+            read = [x.letter for x in find_all(Index, *bounds)] + [e.letter for e in inside if isinstance(e, Turn)]
+            read += [letter for e in inside if isinstance(e, Call) for letter in turned[e.function]]
+            own = {turns.letter for turns in walk_loops(function.lines)} | {e.letter for e in inside if isinstance(e, Recur)}
             turned[name] = tuple(dict.fromkeys(letter for letter in read if letter not in own))
             yield name, turned[name]
 
@@ -281,7 +283,7 @@ class EmittedFile:
         spell = str if names is None else functools.partial(to_ascii, names=names)
         classes = classes if names is None else [(cls, [spell(line) for line in part]) for cls, part in classes]
         bodies = ["\n".join(short for line in part for short in fold(line)) for _, part in classes]
-        texts = HELPERS | KERNEL_HELPERS | write_helpers(self.plan.sharding)
+        texts = HELPERS | KERNEL_HELPERS | FLEX_HELPERS | write_helpers(self.plan.sharding)
         pieces = dict.fromkeys(["pieces_of", "parts_of"] if "pieces_of" in texts else [])
         called = {name: None for name in HELPERS if any(f" {name}(" in texts[other] for other in self.helpers if other != name)}
         helpers = [texts[name].rstrip() for name in called | pieces | self.helpers]
@@ -430,6 +432,7 @@ _IMPORTS = {  # what of a file needs them
     "from beartype import beartype": "@jaxtyped",
     "from jaxtyping import ": "Float|Int|Num|jaxtyped",
     "from torch import Tensor, nn": "nn|Tensor",
+    "from torch.nn.attention.flex_attention import ": "AuxRequest|create_block_mask|flex_attention",
     "from torch.distributed.device_mesh import DeviceMesh": "DeviceMesh",
 }
 
