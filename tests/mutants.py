@@ -105,6 +105,11 @@ MUTANTS = (
         "blocks.py::test_every_turn_has_its_own_weights[crossed in one call-notation]",
     ),
     _mutant(
+        "weights that differ by feature are dropped by key", "program/attending.py",
+        "if power == 1 and all(other.letters <= weights.letters for other in dropped.powers):", "if power == 1:",
+        "spellings.py::test_dropout_around_a_sink_drops_keys[features]",
+    ),
+    _mutant(
         "what a turn binds before its layers hides what they give", "interpreters/torch/classes.py",
         "*_list_names(body[start + 1 : first])[0], *_list_names(body[end:])[0]]",
         "*_list_names(body[start + 1 : first], body[end:])[0]]",

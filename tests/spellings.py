@@ -14,7 +14,7 @@ MASK = "m_ss' = where(s' <= s, 0, -inf)"
 QKV = ("q_bsea = z_bsd Q_dea", "k_bsea = z_bsd K_dea", "v_bsea = z_bsd V_dea")
 ENDS = ("y_bsea = w_bss'a v_bs'ea", "return y_bsea O_ead")
 SCORES = "q_bsea k_bs'ea / sqrt(H)"
-DEFAULTS = {"ε": "ε = 1e-5", "κ": "κ = 3", "T": "T = 2", "θ": "θ_a = 2^(-a)"}
+DEFAULTS = {"ε": "ε = 1e-5", "κ": "κ = 3", "T": "T = 2", "p": "p = 0.5", "θ": "θ_a = 2^(-a)"}
 
 
 @dataclass(frozen=True)

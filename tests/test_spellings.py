@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,27 @@ def test_a_sink_is_a_score_beside_those_of_the_softmax(kind: str) -> None:
     assert ("with_sink(" in bound.source()) == (kind == "its own")
     (array,) = inputs(bound, {"B": 2, "S": 6})
     assert error(built(bound, "fast")(torch.from_numpy(array)), bound.reference(array, weights=weights(bound))) < 1e-12
+
+
+@pytest.mark.parametrize(("letters", "fuses"), [("", True), ("a", True), ("ea", False)], ids=["none", "heads", "features"])
+def test_dropout_around_a_sink_drops_keys(letters: str, fuses: bool) -> None:
+    """On average it gives what is computed without it. What differs by feature is dropped by feature, which no kernel does."""
+    dropped = f"x_bss'{letters or 'a'}"
+    lines = [*QKV, *SINK, "w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a - σ_a)", f"{dropped} = w_bss'a"]
+    if letters:
+        lines[-1:] = [f"g_bs{letters} = z_bsd G_d{letters}", f"{dropped} = w_bss'a g_bs{letters}"]
+    text = replace(GROUPS["a sink"], scalars="p").text((*lines, f"y_bsea = Dr({dropped}) v_bs'ea", ENDS[1]))
+    text = text.replace("O_ead", f"O_ead, G_d{letters}", 1) if letters else text
+    bound = einformer.parse(text).bind(D=12, A=3)
+    assert ("dropout_p=p if self.training else 0.0" in bound.source()) == fuses
+    (array,) = inputs(bound, {"B": 1, "S": 4})
+    module = built(bound, "fast")
+    expected = module.eval()(torch.from_numpy(array))
+    assert error(expected, bound.reference(array, weights=weights(bound))) < 1e-12
+    torch.manual_seed(0)
+    drawn = module.train()(torch.from_numpy(array).expand(4096, -1, -1))
+    assert ((drawn.mean(0) - expected[0]).abs() <= 5 * drawn.std(0) / 64).all()
+    assert (drawn.std(0) > 0).all()
 
 
 NOT_NORMS = {

@@ -136,11 +136,10 @@ class Attending:
 
     def read_kernel(self, value: Value) -> Value | None:
         product, summed = self.read_sum(value)
-        for weights, power in product.powers.items():
-            softmax, dropout = self.split_dropout(weights.value)
+        for softmax, dropout, others in self.walk_weights(product):
             match softmax.operation:
-                case op.Reduce("Sm", (over,), argument) if power == 1 and over in summed:
-                    rest, sink = self.split_sink(product.without(weights), over, argument)
+                case op.Reduce("Sm", (over,), argument) if over in summed:
+                    rest, sink = self.split_sink(others, over, argument)
                     parts = [self.read_scores(term, over) or term for term in self.list_terms(argument)]
                     if self.flex and all(isinstance(part, Value) for part in parts):
                         parts = [self.read_capped(part, over) or part for part in parts if isinstance(part, Value)]
@@ -155,6 +154,16 @@ class Attending:
                     if scores and fits and not self.are_read(argument, masks):
                         return self.build_kernel(scores, masks, sink, rest, dropout, over, summed - {over})
         return None
+
+    # The factors of a product with their dropout, and the others: dropout of a factor and of what is as large along its letters
+    # is dropout of the factor.
+    def walk_weights(self, product: Term) -> Iterator[tuple[Value, Value | None, Term]]:
+        for factor in (factor for factor, power in product.powers.items() if power == 1):
+            inside, dropout = self.split_dropout(factor.value)
+            dropped = Term(ONE, {factor: ONE}) if dropout is None else self.read_product(inside, "Sm")
+            for weights, power in dropped.powers.items():
+                if power == 1 and all(other.letters <= weights.letters for other in dropped.powers):
+                    yield weights.value, dropout, product.without(factor).times(dropped.without(weights))
 
     # Scores that a mask reads too are computed whole.
     def are_read(self, argument: Value, masks: Sequence[Value]) -> bool:
