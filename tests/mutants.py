@@ -742,6 +742,16 @@ MUTANTS = (
         f"forms.py::{_PARTS}[the largest of fewer experts-apart-fast]",
     ),
     _mutant(
+        "a weight that is read in part is joined with others", "program/fusing.py",
+        "reads[weight] == 1 and not is_part(value, scope.values.legend)", "reads[weight] == 1",
+        "fusing.py::test_a_weight_that_is_read_in_part_is_stored_whole",
+    ),
+    _mutant(
+        "a weight that is read in part lies as that part", "interpreters/torch/fast.py",
+        "read[find_weight(x)] == 1 and not is_part(x, legend)", "read[find_weight(x)] == 1",
+        "fusing.py::test_a_weight_that_is_read_in_part_is_stored_whole",
+    ),
+    _mutant(
         "a turn has all layers that a choice in a choice names", "language/weights.py",
         "yield from _list_existing(child, legend, turns)", "yield from _list_existing(child, legend, {})",
         "forms.py::test_a_module_has_the_weights_of_the_layers_that_turns_call[a choice in the other branch-apart-fast]",

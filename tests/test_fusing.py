@@ -173,3 +173,30 @@ def test_rows_of_a_matrix_whose_product_is_compared_alone_have_a_gradient_that_o
     module: Any = einformer.parse(COMPARED).bind(D=5, V=11).build()
     module(torch.tensor([[1, 1, 4]])).sum().backward()
     assert module.E.grad.layout == torch.strided
+
+
+PART = """axes
+  b: B
+  s: S
+  d: D
+  a: A
+  u: U
+  e: E <= U
+
+model Part(z_bsd) -> y_bsea causal in s:
+  weights Q_dua, K_dua
+  return tanh(z_bsd Q_dea) + sigmoid(z_bsd K_dea)
+"""
+
+
+@pytest.mark.parametrize("lines", [PART, PART.replace(", K_dua", "").replace(" + sigmoid(z_bsd K_dea)", "")])
+def test_a_weight_that_is_read_in_part_is_stored_whole(lines: str) -> None:
+    """Beside another that is read of the same input, and alone."""
+    module: Any = einformer.parse(lines).bind(D=5, A=3, U=7, E=4).build(dtype=torch.float64)
+    torch.manual_seed(0)
+    state = {name: torch.randn(5, 7, 3, dtype=torch.float64) for name in module.state_dict()}
+    z = torch.randn(2, 6, 5, dtype=torch.float64)
+    module.load_state_dict(state)
+    maps = {name: torch.einsum("bsd,dea->bsea", z, weight[:, :4]) for name, weight in state.items()}
+    expected = torch.tanh(maps["Q"]) + (torch.sigmoid(maps["K"]) if "K" in maps else 0)
+    assert (module(z) - expected).abs().max() < 1e-12

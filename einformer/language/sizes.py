@@ -45,6 +45,11 @@ class Legend:
     def axis(self, letter: str) -> Axis | None:
         return self.axes.get(axis_of(letter))
 
+    # A longer axis is read at its first numbers, as `P_kd` in `P_sd`.
+    def reads_part(self, letter: str, before: str) -> bool:
+        axis = self.axis(letter)
+        return axis_of(letter) != axis_of(before) and axis is not None and axis.bound is not None
+
     def axis_of_size(self, name: str) -> Axis | None:
         return self._sized.get(name)
 

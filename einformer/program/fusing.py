@@ -203,7 +203,18 @@ def merge_maps(function: Function, scope: FunctionScope) -> Function:
 # Read once only, a parameter may lie as that reading wants it.
 def _is_single(value: Value, scope: FunctionScope, reads: Counter[Value]) -> bool:
     weight = find_weight(value, scope)
-    return weight is not None and isinstance(weight.operation, op.StoredWeight) and reads[weight] == 1
+    if weight is None or not isinstance(weight.operation, op.StoredWeight):
+        return False
+    return reads[weight] == 1 and not is_part(value, scope.values.legend)
+
+
+# Of a weight that is longer along an axis the first numbers are read.
+def is_part(value: Value, legend: Legend) -> bool:
+    match value.operation:
+        case op.View(_, old, new):
+            pairs = zip(old, new, strict=True)
+            return any(len(a) == len(b) == 1 and legend.reads_part(b[0], a[0]) for a, b in pairs)
+    return False
 
 
 # The outermost map comes first. Maps in the step of a recurrence stay apart, as in decoding.

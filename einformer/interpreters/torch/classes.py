@@ -340,7 +340,7 @@ class Class:
         self.time = time
         self.integers = find_selecting(layer, layers, file.legend)
         self.whole = Whole(layer, layers, file.legend)
-        self.packings = [*lay_out(file.kernels[layer.name], layer)] if file.kernels else []
+        self.packings = [*lay_out(file.kernels[layer.name], layer, file.legend)] if file.kernels else []
         self.context: Context = self.make_context(Context)
         self.blocks = Blocks.of(self.make_context(Context, "config."))
         self.making = self.blocks.context  # what is read where it is made

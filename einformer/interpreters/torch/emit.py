@@ -30,7 +30,6 @@ from einformer.interpreters.torch.fragments import (
     zero_early,
 )
 from einformer.interpreters.torch.parallel import code_exchange, describe_exchange
-from einformer.language.calls import axis_of
 from einformer.language.primitives import CONSTANTS, Primitive, row_of
 from einformer.language.tree import Expression, Index
 from einformer.language.walk import find_all
@@ -493,19 +492,14 @@ class Emitter:
             if len(after) > 1:
                 axis_number = -1 if axis == len(new) - 1 else len(dims)
                 code = f"{code}.unflatten({axis_number}, ({', '.join(map(self.context.size, after))}))"
-            elif len(before) == 1 and self.is_bounded(after[0], before[0]):
+            elif len(before) == 1 and self.context.legend.reads_part(after[0], before[0]):
                 code = f"{code}[{':, ' * len(dims)}:{self.context.size(after[0])}]"
             dims += after
         return Fragment(code, dims, kind)
 
     def renames(self, old: Sequence[Label], new: Sequence[Label]) -> bool:
         pairs = zip(old, new, strict=True)
-        return all(len(a) == len(b) == 1 and not self.is_bounded(b[0], a[0]) for a, b in pairs)
-
-    # A longer axis is read at its first numbers, as `P_kd` in `P_sd`.
-    def is_bounded(self, letter: str, before: str) -> bool:
-        axis = self.context.legend.axis(letter)
-        return axis_of(letter) != axis_of(before) and axis is not None and axis.bound is not None
+        return all(len(a) == len(b) == 1 and not self.context.legend.reads_part(b[0], a[0]) for a, b in pairs)
 
     # The numbers take the place of an axis, or of all of them lined up by letter.
     def gather(self, e: op.Gather, kind: Kind, wanted: Dims | None) -> Fragment:
@@ -531,7 +525,7 @@ class Emitter:
 
     def is_own(self, slot: op.Slot) -> bool:
         number, label = slot.number.operation, slot.label
-        return isinstance(number, op.Iota) and len(label) == 1 and not self.is_bounded(number.letter, label[0])
+        return isinstance(number, op.Iota) and len(label) == 1 and not self.context.legend.reads_part(number.letter, label[0])
 
     # A table read at tokens is an embedding.
     def select(

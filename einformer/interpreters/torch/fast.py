@@ -14,10 +14,12 @@ from dataclasses import dataclass, field, replace
 from einformer.interpreters.torch.emit import Emitter, Variable, code_turning
 from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Dims, Fragment, align, permute
 from einformer.interpreters.torch.parallel import describe_exchange
+from einformer.language.sizes import Legend
 from einformer.language.tree import Layer, Weight
 from einformer.language.weights import key, list_stored
 from einformer.program import operations as op
 from einformer.program.collectives import Ring, Sent
+from einformer.program.fusing import is_part
 from einformer.program.kernels import (
     PAIR,
     Attention,
@@ -214,8 +216,8 @@ class Packing:
         return len(self.parts) == 1 and part.read in (first + part.rows + self.columns, first + self.columns + part.rows)
 
 
-# The matrices of a product are one parameter, and so are its biases.
-def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
+# The matrices of a product are one parameter, and so are its biases; each is read whole, and once.
+def lay_out(function: Function, layer: Layer, legend: Legend) -> Iterator[Packing]:
     read, seen = count_reads(function), set[str]()
     names = name_stored(function)
     single = {weight.name: weight for weight in list_stored(layer) if weight.kind == "trained"}
@@ -223,7 +225,8 @@ def lay_out(function: Function, layer: Layer) -> Iterator[Packing]:
         none = [()] * len(kernel.biases)
         for weights, columns, experts in ((kernel.weights, kernel.columns, kernel.experts), (kernel.biases, none, ())):
             every = zip(weights, kernel.rows[: len(weights)], columns, strict=True)
-            own = [(names.get(find_weight(x), ""), x, r, c) for x, r, c in every if read[find_weight(x)] == 1]
+            single_reads = ((x, r, c) for x, r, c in every if read[find_weight(x)] == 1 and not is_part(x, legend))
+            own = [(names.get(find_weight(x), ""), x, r, c) for x, r, c in single_reads]
             parts = [Packed(single[name], x.axes, r, c) for name, x, r, c in own if name in single and name not in seen]
             seen |= {part.weight.name for part in parts}
             if parts and not (lying := Packing(tuple(parts), parts[0].columns, experts)).as_written:
