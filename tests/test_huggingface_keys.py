@@ -339,6 +339,19 @@ def test_what_is_no_text(content: bytes, tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- how it is read
 
 
+def test_neither_parser_nor_program_is_needed_for_the_keys() -> None:
+    """They are imported where the text is bound."""
+    code = """
+import json, sys
+from einformer.huggingface.config import import_config
+print(import_config(json.loads(sys.stdin.read())).values["D"], *sys.modules)
+"""
+    given = json.dumps(CONFIGS["llama-3.1-405b"])
+    size, *loaded = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, text=True).stdout.split()
+    assert size == "16384"
+    assert [name for name in loaded if name.startswith(("einformer.language", "einformer.program"))] == []
+
+
 def test_torch_is_not_needed() -> None:
     """Neither that nor transformers is loaded to read a config and to count; and reading takes far less than a second."""
     code = f"""

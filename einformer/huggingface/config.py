@@ -13,20 +13,19 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from einformer.architectures import texts
 from einformer.errors import EinformerError, Finding, Source, fail
 from einformer.huggingface.documents import OPENED, JsonObject, name, open_objects, read, rename_keys, show_value
 from einformer.huggingface.families import DEVIATION, Family, families, family
 from einformer.huggingface.keys import WHOLE, Key
 from einformer.huggingface.wrappers import ConfigPart, alike, find_text_part, refused
 from einformer.interpreters.torch.plan import Initialisation
-from einformer.language import binding
-from einformer.language.parser import parse_scalars
-from einformer.language.sizes import Legend
-from einformer.language.tree import Name, Spec
-from einformer.program.causality import check_spec
+
+if TYPE_CHECKING:
+    from einformer.language import binding
+    from einformer.language.sizes import Legend
+    from einformer.language.tree import Spec
 
 _OF_WEIGHTS = {"dtype", "torch_dtype", "architectures", "quantization_config"}  # keys that speak of the weights beside a config
 _ORDERS = {"<=": operator.le, "<": operator.lt, "==": operator.eq}
@@ -124,6 +123,11 @@ def import_config(source: str | pathlib.Path | Mapping[str, object]) -> Imported
 # Returns the text of a config written out, its checked tree, and its legend. What is given replaces values of the config. The
 # text is checked once, with its sizes. Raises EinformerError E602 to E606, E308.
 def bind_text(imported: Imported, given: Mapping[str, binding.Given]) -> tuple[Spec, Spec, Legend]:
+    from einformer.architectures import texts  # keys are read without them
+    from einformer.language import binding
+    from einformer.language.parser import parse_scalars
+    from einformer.program.causality import check_spec
+
     written = texts.write_out(imported.architecture)
     absent = (path if "." in path else f"{written.layers[-1].name}.{path}" for path in imported.absent)
     written, findings = parse_scalars(Source("<scalars>", imported.scalars), binding.leave_out(written, absent))
@@ -137,6 +141,8 @@ def bind_text(imported: Imported, given: Mapping[str, binding.Given]) -> tuple[S
 
 
 def config_text(config: Mapping[str, object], name: str, legend: Legend, dtype: str) -> str:
+    from einformer.language.tree import Name
+
     table = family(name)
     kept = {key: value for key, value in config.items() if key not in _OF_WEIGHTS}
     read = {key: legend.named(Name(letter)) for key, letter in table.saved.items()}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from einformer.program.sharding import Sharding
+if TYPE_CHECKING:
+    from einformer.program.sharding import Sharding
 
 INITIALISATIONS = ("gpt2", "fan_in")
 
