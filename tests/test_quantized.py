@@ -18,8 +18,9 @@ from einformer.cli import main
 from einformer.huggingface.config import read_config
 from einformer.huggingface.quantized import read_quantization
 from einformer.interpreters.count.conventions import PRECISIONS
+from einformer.interpreters.count.numbers import Numbers
 from einformer.notes.quantities import configs
-from einformer.report.fit import count_weights, name_stored
+from einformer.report.fit import count_weights, in_memory, name_stored
 from tests.refusals import refuses
 
 Tensor = tuple[tuple[int, ...], int]  # its shape, and the bytes of a number
@@ -352,11 +353,22 @@ def test_the_command_counts_what_the_config_says(capsys: pytest.CaptureFixture[s
     assert "as gptq" in capsys.readouterr().out
 
 
-def test_a_mesh_splits_weights_of_the_precision() -> None:
-    model = einformer.from_huggingface(quantized(quant_method="awq", bits=4))
-    assert name_stored(model) == "awq: 4 bits, groups of 128"
-    assert name_stored(model, "tp=2") == ""
+def test_a_rank_of_a_mesh_stores_its_part_of_each_tensor() -> None:
+    """Two ranks share heads, the features of the MLP and the vocabulary: each has tensors of its part, with their scales."""
+    model = einformer.from_huggingface(quantized(quant_method="awq", bits=4, group_size=64))
+    assert name_stored(model) == "awq: 4 bits, groups of 64"
     assert name_stored(einformer.from_huggingface(KEYS)) == ""
+    sharding: Any = model._shard("tp=2", "tp: g f v")
+    rank = Numbers.of_rank(model.spec.tree, model.spec.name, model.legend, sharding)
+    rows = {name: (outputs // 2, inputs) for name, (outputs, inputs) in MATRICES.items() if name not in ("o", "down")}
+    columns = {name: (MATRICES[name][0], MATRICES[name][1] // 2) for name in ("o", "down")}
+    stored = sum(_size(awq(64)(*shape).values()) for shape in (rows | columns).values())
+    expected = 2 * (V * D + (2 * LAYERS + 1) * D) + LAYERS * stored  # half of two tables
+    assert count_weights(model, PRECISIONS["bfloat16"], sizes=rank) == expected < count_weights(model, PRECISIONS["bfloat16"])
+    fitted = in_memory(model, 10**8, "S", use="generation", mesh="tp=2", shard="tp: g f v", B=1)
+    cache = 2 * 2 * D // 2 // 2 * LAYERS  # keys and values of one of two heads, in bfloat16
+    assert fitted.found.count == expected + fitted.found.size * cache
+    assert "weights in awq: 4 bits, groups of 64" in fitted.counted
 
 
 def test_weights_that_are_written_are_not_quantized(tmp_path: Path) -> None:

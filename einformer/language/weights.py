@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einformer.errors import EinformerError
 from einformer.language.calls import axis_of, calls
@@ -17,10 +17,19 @@ from einformer.language.walk import children
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A weight at its path."""
+    """A weight at its path; its letters there, which a call may rename."""
 
     weight: Weight
     shape: tuple[int, ...]
+    letters: tuple[str, ...]
+
+    # The part of a rank: over each axis of a mesh, one index of some letters is split.
+    def share(self, shares: Iterable[tuple[frozenset[str], int]]) -> Placed:
+        shape = list(self.shape)
+        for letters, ranks in shares:
+            if (place := next((k for k, letter in enumerate(self.letters) if letter in letters), None)) is not None:
+                shape[place] //= ranks
+        return replace(self, shape=tuple(shape))
 
 
 # What a module has beside its weights: the names of Python, of `nn.Module`, and of what is built here.
@@ -62,8 +71,8 @@ def _place_weights(
     layer: Layer, layers: Mapping[str, Layer], legend: Legend, path: str, axes: Mapping[str, str]
 ) -> Iterator[tuple[str, Placed]]:
     for weight in list_stored(layer):
-        shape = tuple(legend.length(axes.get(axis_of(i.letter), i.letter)) for i in weight.indices)
-        yield f"{path}{key(weight.name)}", Placed(weight, shape)
+        letters = tuple(axes.get(axis_of(i.letter), i.letter) for i in weight.indices)
+        yield f"{path}{key(weight.name)}", Placed(weight, tuple(map(legend.length, letters)), letters)
     scope = Scope.of(layer, layers)
     instances = {weight.name for weight in layer.weights if weight.kind == "instance"}
     for e, turns in _list_applications(layer.body, legend, {}):

@@ -166,7 +166,7 @@ class _Memory:
     @property
     def counted(self) -> str:
         if self.use == "generation":
-            stored, cache = self.file or name_stored(self.model, self.mesh) or self.precision, self.cache or self.precision
+            stored, cache = self.file or name_stored(self.model) or self.precision, self.cache or self.precision
             kept = f"weights and cache in {cache}" if stored == cache else f"weights in {stored}, cache in {cache}"
             return f"{kept}; what a step computes is not kept"
         return f"a training step in {self.precision}, recomputation {self.recompute}; activations as Korthikanti et al. 2022"
@@ -209,25 +209,25 @@ class _Memory:
 
 
 # Returns the bytes of the weights on a device with these sizes in a precision, or those of the tensors of a kind of file,
-# `q4_k_m`; where neither a kind nor a mesh is given, those that the `quantization_config` of the model says. Raises
-# EinformerError E605 if the kind of file does not say how a tensor is stored, E612 to E614.
+# `q4_k_m`; where no kind is given, those that the `quantization_config` of the model says. A rank of a mesh has blocks of its
+# part of each tensor. Raises EinformerError E605 if the kind of file does not say how a tensor is stored, E612 to E614.
 def count_weights(model: Model, precision: Precision, kind: str = "", sizes: Numbers | None = None) -> int:
-    tree, origin, whole = model.spec.tree, model._origin, sizes is None or not sizes.shares
+    tree, origin = model.spec.tree, model._origin
     sizes = sizes or Numbers(model.legend)
-    if not kind and whole and name_stored(model):
-        held = placed.weights(tree, model.spec.layer, model.legend)
+    held = {path: each.share(sizes.shares) for path, each in placed.weights(tree, model.spec.layer, model.legend).items()}
+    if not kind and name_stored(model):
         return count_quantized(origin.family, held, origin.config, rules.BYTES[precision.dtype])
     if not kind:
         return precision.parameters * rules.count_on_one_device(rules.count_weights(tree, model.spec.name, sizes), sizes)
     if not model._origin.family:
         message = f"`{model.spec.name}` is not a model of a config, and `{kind}` goes by the names of its tensors"
         raise fail("E605", message, fix="a config.json, or a model with published sizes")
-    return count_file(model._origin.family, placed.weights(tree, model.spec.layer, model.legend), kind)
+    return count_file(model._origin.family, held, kind)
 
 
 # Returns how the config of a model says that its weights are stored, `gptq: 4 bits, groups of 128`, or nothing.
-def name_stored(model: Model, mesh: str = "") -> str:
-    quantization = None if mesh or not model._origin.family else read_quantization(model._origin.config)
+def name_stored(model: Model) -> str:
+    quantization = read_quantization(model._origin.config) if model._origin.family else None
     return quantization.title if quantization is not None else ""
 
 
