@@ -116,11 +116,11 @@ def rows_of(path: Path) -> set[str]:
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     parts = [table, *table.get("variant", {}).values()]
     rows = [row for part in parts for row in part.get("weights", {}).get("rows", ())]
-    return {re.sub(r"\{\w+\}", "{l}", theirs) for _, theirs, _ in rows}
+    return {re.sub(r"\{\w+\}|(?<=\.)\d+(?=\.)", "{l}", theirs) for _, theirs, _ in rows}
 
 
 def tensors_of(names: Iterable[str]) -> set[str]:
-    return {re.sub(r"\.\d+\.", ".{l}.", tensor) for name in names for tensor in theirs(name, "fan_in").state_dict()}
+    return {re.sub(r"(?<=\.)\d+(?=\.)", "{l}", tensor) for name in names for tensor in theirs(name, "fan_in").state_dict()}
 
 
 # --------------------------------------------------------------------------------------------------------------- tables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -26,7 +28,11 @@ CHUNKED = (
     "minimax_text",
 )  # theirs goes through a sequence in chunks: other products
 BY_EXPERTS = "jetmoe"  # the attention of each expert is computed, where theirs computes that of chosen ones
-COUNTED = [each for name, each in zip(TOYS, EACH, strict=True) if not name.startswith((*CHUNKED, BY_EXPERTS))]
+WITH_IDENTITY = "longcat"  # some of the chosen experts compute nothing, which data decide
+OUTER = "xlstm"  # theirs multiplies a key by a value as matrices
+COUNTED = [
+    each for name, each in zip(TOYS, EACH, strict=True) if not name.startswith((*CHUNKED, BY_EXPERTS, WITH_IDENTITY, OUTER))
+]
 ON_CPU = (
     "dbrx",
     "phimoe_longrope",
@@ -37,10 +43,11 @@ ON_CPU = (
     "gpt_neox_dynamic",
     "gemma3n",
     BY_EXPERTS,
+    WITH_IDENTITY,
 )  # theirs asks for values, which meta has not
 NOT_MATRICES = ["clamp_", "floor_divide", "log1p", "polar", "view_as_complex", "view_as_real", "expm1", "linalg_vector_norm"]
 NOT_MATRICES += ["index_select", "index_add", "index_add_", "all", "nonzero", "_local_scalar_dense", "aminmax", "unbind"]
-NOT_MATRICES += ["erfinv", "std", "_is_all_true"]
+NOT_MATRICES += ["log_sigmoid_forward", "erfinv", "std", "_is_all_true"]
 
 
 @pytest.mark.slow
@@ -61,10 +68,11 @@ def cut_off(module: torch.nn.Module) -> int:
     return sum(2 * BATCH * each.out_channels * each.kernel_size[0] * int(each.padding[0]) for each in convolutions)
 
 
-def theirs(name: str) -> int:
+def theirs(name: str, watch: Callable[[torch.nn.Module], object] = lambda module: None) -> int:
     """What torch counts of the forward of transformers, without what it throws away."""
     with torch.device("cpu" if name.startswith(ON_CPU) else "meta"):
         module = made(name, "batched_mm").eval().requires_grad_(False)
+        watch(module)
         numbers = torch.ones(BATCH, LENGTH, dtype=torch.long)
     run = lambda: module(input_ids=numbers, attention_mask=numbers, use_cache=False)  # noqa: E731
     return counted(run, *NOT_MATRICES).total() - cut_off(module)
@@ -77,6 +85,32 @@ def test_flops_are_theirs(name: str) -> None:
     if name.startswith("llama4"):  # theirs computes every expert, of those that are not chosen on zeros
         config["num_experts_per_tok"] = config["num_local_experts"]
     assert einformer.from_huggingface(config).flops(B=BATCH, S=LENGTH) == theirs(name)
+
+
+@pytest.mark.parametrize("name", [name for name in TOYS if name.startswith(WITH_IDENTITY)])
+def test_flops_of_experts_that_are_the_identity(name: str) -> None:
+    """All chosen experts count; theirs computes those that are not the identity, as many as its router says."""
+    keys, choices = config_of(name), list[torch.Tensor]()
+
+    def watch(module: torch.nn.Module) -> None:
+        for part in module.modules():
+            if type(part).__name__ == "LongcatFlashTopkRouter":
+                part.register_forward_hook(lambda part, given, answer: choices.append(answer[2]))
+
+    counted_of_theirs = theirs(name, watch)
+    identities = sum(int((chosen >= keys["n_routed_experts"]).sum()) for chosen in choices)
+    assert identities > 0
+    expert = 6 * keys["hidden_size"] * keys["expert_ffn_hidden_size"]
+    assert ours(name).flops(B=BATCH, S=LENGTH) == counted_of_theirs + identities * expert
+
+
+@pytest.mark.parametrize("name", [name for name in TOYS if name.startswith(OUTER)])
+def test_flops_but_for_outer_products(name: str) -> None:
+    """A key times a value sums nothing; as matrices it counts with theirs."""
+    keys = config_of(name)
+    wide, size = (int(keys["hidden_size"] * keys[f"{part}_dim_factor"]) for part in ("qk", "v"))
+    outer = 2 * BATCH * LENGTH * wide * size // keys["num_heads"] * keys["num_hidden_layers"]
+    assert ours(name).flops(B=BATCH, S=LENGTH) == theirs(name) - outer
 
 
 @pytest.mark.parametrize("name", [name for name in TOYS if name.startswith(BY_EXPERTS)])

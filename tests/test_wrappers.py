@@ -119,7 +119,7 @@ def test_a_flat_config_is_its_text_part(kind: str) -> None:
     with torch.device("meta"):
         models: Any = AutoModelForImageTextToText if kind in OF_IMAGES else AutoModelForCausalLM
         module = models.from_config(CONFIGS[kind](**{k: v for k, v in config.items() if k != "model_type"}))
-    others = ("model.visual", "model.embed_tokens_extend")
+    others = ("model.visual", "model.projector", "model.embed_tokens_extend")
     numbers = [p.numel() for name, p in module.named_parameters() if not name.startswith(others)]
     assert einformer.from_huggingface(config).num_parameters == sum(numbers)
 
@@ -142,9 +142,11 @@ TOYS: dict[str, dict[str, Any]] = {
     "hunyuan_vl_text": grouped(12, ROPE | {"xdrope_section": [2, 2, 2, 0]}),
     "granite_docling_text": grouped(None, hidden_size=60, **MULTIPLIERS),
     "granite4_vision_text": grouped(None, hidden_size=60, **MULTIPLIERS),
+    "paddleocr_vl_text": grouped(12, IMAGES),
     "glm_ocr_text": grouped(None, PARTIAL_IMAGES, hidden_size=360),
 }
-CLASSES = {  # of text models that `AutoModel` does not know
+CLASSES = {
+    "paddleocr_vl_text": ("paddleocr_vl", "PaddleOCRTextModel"),  # of text models that `AutoModel` does not know
     "qwen2_5_omni_text": ("qwen2_5_omni", "Qwen2_5OmniThinkerTextModel"),
     "qwen3_omni_moe_text": ("qwen3_omni_moe", "Qwen3OmniMoeThinkerTextModel"),
     "granite4_vision_text": ("granite4_vision", "Granite4VisionTextModel"),

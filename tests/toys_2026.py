@@ -102,8 +102,38 @@ GEMMA3N |= {"layer_types": ["sliding_attention", "full_attention"] * 3, "tie_wor
 JETMOE: dict[str, Any] = {k: v for k, v in grouped().items() if k not in ("num_attention_heads", "head_dim")}
 JETMOE |= {"kv_channels": 6, "num_local_experts": 7, "num_experts_per_tok": 3, "rms_norm_eps": 1e-3}
 UNIFIED: dict[str, Any] = {k: v for k, v in GEMMA4_LARGE.items() if "per_layer_input" not in k}
+JAPANESE: dict[str, Any] = TOKENS | {"hidden_size": 40, "num_attention_heads": 5, "intermediate_multiple_size": 3}
+JAPANESE |= {"rope_parameters": PARTIAL, "num_hidden_layers": 3, "layer_norm_eps": 1e-3}
+LONGCAT: dict[str, Any] = {k: v for k, v in LATENT.items() if k not in ("intermediate_size", "num_hidden_layers")}
+LONGCAT |= {"num_layers": 2, "ffn_hidden_size": 31, "expert_ffn_hidden_size": 9, "n_routed_experts": 7, "zero_expert_num": 4}
+LONGCAT |= {"moe_topk": 5, "head_dim": 12, "routed_scaling_factor": 1.7}
+RWKV: dict[str, Any] = {k: v for k, v in TOKENS.items() if k != "num_hidden_layers"} | {"num_hidden_layers": 5}
+RWKV |= {"hidden_size": 20, "intermediate_size": 31, "rescale_every": 2}
+XLSTM: dict[str, Any] = {k: v for k, v in TOKENS.items() if k != "num_hidden_layers"} | {"num_hidden_layers": 2}
+XLSTM |= {"hidden_size": 36, "num_heads": 3, "qk_dim_factor": 0.75, "v_dim_factor": 1.25, "ffn_proj_factor": 1.1}
+XLSTM |= {
+    "ffn_round_up_to_multiple_of": 7,
+    "gate_soft_cap": 1.5,
+    "output_logit_soft_cap": 2.5,
+    "norm_eps": 1e-3,
+    "use_cache": False,
+}
+CTRL: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 30, "n_head": 5, "n_layer": 2, "dff": 31, "n_positions": 41}
+CTRL |= {"layer_norm_epsilon": 1e-3, "embd_pdrop": 0.2}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt_neox_japanese": ("gpt_neox_japanese", JAPANESE),
+    "gpt_neox_japanese_untied": (
+        "gpt_neox_japanese",
+        JAPANESE | {"tie_word_embeddings": False, "rope_parameters": YARN | {"partial_rotary_factor": 0.5}},
+    ),
+    "longcat_flash": ("longcat_flash", LONGCAT),
+    "longcat_flash_yarn": ("longcat_flash", LONGCAT | {"rope_parameters": YARN, "tie_word_embeddings": True}),
+    "ctrl": ("ctrl", CTRL),
+    "ctrl_untied": ("ctrl", CTRL | {"tie_word_embeddings": False}),
+    "xlstm": ("xlstm", XLSTM),
+    "rwkv": ("rwkv", RWKV),
+    "rwkv_unscaled": ("rwkv", RWKV | {"rescale_every": 0, "tie_word_embeddings": True}),
     "granitemoeshared": ("granitemoeshared", SHARED | {"shared_intermediate_size": 13}),
     "granitemoeshared_none": ("granitemoeshared", SHARED | {"shared_intermediate_size": 0}),
     "ministral3": ("ministral3", grouped(12, GROWING, sliding_window=11)),

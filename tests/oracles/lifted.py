@@ -112,6 +112,12 @@ def run(modeling: str, module: nn.Module, *inputs: Array) -> Array:
     with lifted(modeling), torch.no_grad():
         answer = module(*map(torch.from_numpy, inputs))
         result: Array = getattr(answer, "logits", answer).numpy()
+        for part in module.modules():
+            rescale: Any = getattr(part, "_rescale_layers", None)
+            if rescale:  # RWKV halves its weights as it runs: they are what they were
+                part.train()
+                rescale()
+                part.eval()
     return result
 
 

@@ -79,20 +79,20 @@ RMSNorm1.γ                  model.norm.weight                      d
 
 DEEPSEEK_V3 = f"""
 {DECODER + GATED}
-*.LatentAttention.A             *.self_attn.q_a_proj.weight            c d -> d c
-*.LatentAttention.RMSNorm.γ     *.self_attn.q_a_layernorm.weight       c
-*.LatentAttention.Q, P          *.self_attn.q_b_proj.weight            (a (n + e)) c -> c n a | c e a
-*.LatentAttention.B, T          *.self_attn.kv_a_proj_with_mqa.weight  (r + e) d -> d r | d e
-*.LatentAttention.RMSNorm_2.γ   *.self_attn.kv_a_layernorm.weight      r
-*.LatentAttention.K, V          *.self_attn.kv_b_proj.weight           (a (n + u)) r -> r n a | r u a
-*.LatentAttention.O             *.self_attn.o_proj.weight              d (a u) -> u a d
-*.Experts.Router.R              *.mlp.gate.weight                      x d -> d x
-*.Experts.Router.β              *.mlp.gate.e_score_correction_bias     x
-*.Experts.G, U                  *.mlp.experts.gate_up_proj             x (m + m) d -> x d m
-*.Experts.O                     *.mlp.experts.down_proj                x d m -> x m d
-*.Experts.GatedMLP.G            *.mlp.shared_experts.gate_proj.weight  o d -> d o
-*.Experts.GatedMLP.U            *.mlp.shared_experts.up_proj.weight    o d -> d o
-*.Experts.GatedMLP.O            *.mlp.shared_experts.down_proj.weight  d o -> o d
+*.LatentAttention.A               *.self_attn.q_a_proj.weight            c d -> d c
+*.LatentAttention.LatentNorm.γ    *.self_attn.q_a_layernorm.weight       c
+*.LatentAttention.Q, P            *.self_attn.q_b_proj.weight            (a (n + e)) c -> c n a | c e a
+*.LatentAttention.B, T            *.self_attn.kv_a_proj_with_mqa.weight  (r + e) d -> d r | d e
+*.LatentAttention.LatentNorm_2.γ  *.self_attn.kv_a_layernorm.weight      r
+*.LatentAttention.K, V            *.self_attn.kv_b_proj.weight           (a (n + u)) r -> r n a | r u a
+*.LatentAttention.O               *.self_attn.o_proj.weight              d (a u) -> u a d
+*.Experts.Router.R                *.mlp.gate.weight                      x d -> d x
+*.Experts.Router.β                *.mlp.gate.e_score_correction_bias     x
+*.Experts.G, U                    *.mlp.experts.gate_up_proj             x (m + m) d -> x d m
+*.Experts.O                       *.mlp.experts.down_proj                x d m -> x m d
+*.Experts.GatedMLP.G              *.mlp.shared_experts.gate_proj.weight  o d -> d o
+*.Experts.GatedMLP.U              *.mlp.shared_experts.up_proj.weight    o d -> d o
+*.Experts.GatedMLP.O              *.mlp.shared_experts.down_proj.weight  d o -> o d
 """
 
 GPT2 = """
