@@ -337,6 +337,12 @@ def test_classes_are_one_where_only_names_and_sizes_differ(changes: dict[str, st
     assert find_sizes(CLASS.split("\n"), other.split("\n")) == sizes
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama-3-8b", "mixtral-8x7b", "gemma-3-270m"])
+def test_no_line_of_a_published_model_is_long(name: str) -> None:
+    """Neither of the helpers nor of lists over the layers."""
+    assert max(map(len, einformer.model(name).source().split("\n"))) <= writing.WIDTH
+
+
 def test_a_config_may_be_another() -> None:
     """The numbers of the target are defaults: a smaller model is the same classes with another config."""
     names: dict[str, Any] = {"__name__": "pasted"}

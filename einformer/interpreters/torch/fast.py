@@ -48,7 +48,7 @@ from einformer.program.sharding import own
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):
-    """Weights that lie as they are computed with, several in one parameter; a state dict has each as it is written.
+    """Several weights in one parameter, as they are computed with. A state dict has each as it is written.
 
     `layout`: for each parameter the weights in it, with their shapes and the order in which their axes lie.
     """
@@ -73,7 +73,7 @@ HELPERS = {
                 if given is None:
                     missing.append(prefix + name)
                 elif given.shape != weight.shape:
-                    errors.append(f"size mismatch for {prefix + name}: {given.shape} is given, not {weight.shape}")
+                    errors.append(f"size mismatch for {prefix + name}: {given.shape}, not {weight.shape}")
                 else:
                     weight = given
                 parts.append(weight.permute(order).reshape(*whole.shape[:-1], -1))
@@ -126,8 +126,8 @@ HELPERS = {
     return fn.embedding(numbers, E, sparse=type(E) is nn.Parameter and E.is_cpu)
 ''',
     "routed": '''def routed(p_rx: Tensor, count: int) -> tuple[Tensor, ...]:
-    """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the pairs of each
-    expert end; and where those of each row stand."""
+    """The pairs of a row and an expert with a weight, expert after expert: their rows, their experts; where the
+    pairs of each expert end; and where those of each row stand."""
     count = min(count, p_rx.shape[1])
     expert, order = torch.topk(torch.abs(p_rx.detach()), count).indices.flatten().sort()
     ends = torch.searchsorted(expert, torch.arange(p_rx.shape[1], device=p_rx.device), right=True)
@@ -150,7 +150,7 @@ HELPERS = {
     @staticmethod
     def forward(ctx, x, matrices, ends):
         ctx.save_for_backward(x, matrices)
-        ctx.ends = [0, *([len(x)] * len(ends) if ends.is_meta else ends.tolist())]  # on meta no row has a number of an expert
+        ctx.ends = [0, *([len(x)] * len(ends) if ends.is_meta else ends.tolist())]  # on meta one has all rows
         return Grouped.products(x, matrices.mT, ctx.ends)
 
     @staticmethod
@@ -171,7 +171,7 @@ HELPERS = {
         return y
 ''',
     "grouped": '''def grouped(x: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
-    """Rows times the matrix of their expert: one kernel where there is one, else a product for each expert that has rows."""
+    """Rows times the matrix of their expert: one kernel where there is one, else a product for each expert."""
     if x.is_cuda and x.dtype == torch.bfloat16 and matrices.shape[1] % 8 == matrices.shape[2] % 8 == 0:
         return fn.grouped_mm(x, matrices.mT, offs=ends.to(torch.int32))
     if not torch.compiler.is_compiling():

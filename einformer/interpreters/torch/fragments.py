@@ -421,7 +421,7 @@ def _write_need(context: Context, need: str, scalar: Callable[[str], str]) -> st
             return f"dtype = {_write_dtype(context)}"
         case "number":
             context.needs["dtype"] = None
-            return "number = torch.promote_types(dtype, torch.float32)"
+            return "number = torch.promote_types(dtype, torch.float32)  # of positions and angles"
         case _:
             raise AssertionError(need)
 

@@ -391,7 +391,10 @@ class EmittedFile:
             elif count := self.count_values(scalar):
                 values = [float(self.legend.element(scalar, [place])) for place in range(count)]
                 listed = ", ".join(map(_write_number, values)) + "," * (len(values) == 1)
-                yield f"{called}: tuple[float, ...] = ({listed}){comment}"
+                field = f"{called}: tuple[float, ...] = ({listed}){comment}"
+                rows = textwrap.wrap(listed, WIDTH, initial_indent=2 * INDENT, subsequent_indent=2 * INDENT)
+                several = [f"{called}: tuple[float, ...] = ({comment}", *rows, f"{INDENT})"]
+                yield field if len(INDENT + field) <= WIDTH else "\n".join(several)
 
     # The index is a letter of a loop, of the longest one, or of a bound axis; for others the number is 0.
     def count_values(self, scalar: Scalar) -> int:
