@@ -79,29 +79,15 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     stated = sorted(own)
     proposed = [*stated, *(letter for letter in propose(everything) if letter not in own)]
     causal = any(word in part.section.prose.text.lower() for part in parts if part.section.prose for word in _CAUSAL)
-    verdicts, findings, understood = list[EquationVerdict](), list[Finding](), _Understood()
-    for part, legend in zip(parts, _find_legends(parts, settings), strict=True):
-        stated_here = {bound.letter: bound for bound in reversed(part.sizes)}
-        part.known = own | stated_here | {letter: size for letter, size in legend.items() if size.size}
-        names = frozenset(letter for bound in part.known.values() for letter in bound.size if letter.isupper())
-        part.letters = Letters(frozenset(legend or stated_here), names, bool(legend))
-        part.trees = [
-            [] if equation.skipped else _understand(equation, part.letters, understood) for equation in part.equations
-        ]
-    sure = [trees for part in parts if part.letters.complete for trees in part.trees if trees]
-    labels, contracted = find_labelled(sure), frozenset(find_contracted(side for sides in sure for side in sides))
-    for part in parts:
-        if part.letters.complete:
-            part.letters = replace(part.letters, contracted=contracted)
-            part.trees = [drop_labels(trees, labels) for trees in part.trees]
-    tensors = (x for part in parts for sides in part.trees for side in sides for x in find_all(Tensor, side))
-    places = {(x.name, len(slot_letters(x)), x.span.source.text, x.span.start) for x in tensors}  # a formula may stand twice
-    uses = Counter((name, count) for name, count, _, _ in places)
+    _understand_parts(parts, own, settings)
+    contracted = _drop_labels(parts)
+    uses, verdicts, findings = _count_uses(parts), list[EquationVerdict](), list[Finding]()
+    doubts = dict[tuple[int, Letters], tuple[str, str]]()
     for part in parts:
         verdicts += map(_check_whole_text, filter(is_specification, part.section.formulas))
-        verdicts_of_part = list(_judge(part, Letters(frozenset(proposed), part.letters.sizes, complete=True)))
+        verdicts_of_part = list(_judge(part, Letters(frozenset(proposed), part.letters.sizes, complete=True), doubts))
         shapes, fixed = read_shapes(part.section), read_fixed(part.section)
-        covariant = bool(find_contracted(side for sides in part.trees if part.letters.complete for side in sides))
+        covariant = any(contracted.get(id(trees)) for trees in part.trees)
         judge_section(part.lines, SectionContext(Stated.of_sizes(part.known), shapes, fixed, causal, covariant, uses))
         by_equation = {id(line.written): tuple(_locate(line)) for line in part.lines}
         verdicts += [
@@ -113,6 +99,40 @@ def check_document(source: Source, document: Document, given: Mapping[str, str])
     sized = [own.get(letter, StatedSize(letter, "")) for letter in proposed]
     proposal = print_legend(sized) if any(verdict.skipped == NO_LEGEND for verdict in verdicts) else ""
     return Checked(source, tuple(sorted(findings, key=_place_of)), tuple(verdicts), proposal=proposal)
+
+
+def _understand_parts(parts: Sequence[_Parts], own: dict[str, StatedSize], settings: dict[str, StatedSize]) -> None:
+    understood = _Understood()
+    for part, legend in zip(parts, _find_legends(parts, settings), strict=True):
+        stated_here = {bound.letter: bound for bound in reversed(part.sizes)}
+        part.known = own | stated_here | {letter: size for letter, size in legend.items() if size.size}
+        names = frozenset(letter for bound in part.known.values() for letter in bound.size if letter.isupper())
+        part.letters = Letters(frozenset(legend or stated_here), names, bool(legend))
+        part.trees = [
+            [] if equation.skipped else _understand(equation, part.letters, understood) for equation in part.equations
+        ]
+
+
+# Returns the letters that each list of trees contracts. A formula that stands again has the same list, examined once.
+def _drop_labels(parts: Sequence[_Parts]) -> dict[int, set[str]]:
+    distinct = {id(trees): trees for part in parts if part.letters.complete for trees in part.trees}
+    labels = find_labelled(distinct.values())
+    plain = {number: drop_labels(trees, labels) for number, trees in distinct.items()}
+    contracted = {id(trees): find_contracted(trees) for trees in plain.values()}
+    everywhere = frozenset[str]().union(*contracted.values())
+    for part in parts:
+        if part.letters.complete:
+            part.letters = replace(part.letters, contracted=everywhere)
+            part.trees = [plain[id(trees)] for trees in part.trees]
+    return contracted
+
+
+# Of each tensor with each number of slots. A formula that stands again counts once.
+def _count_uses(parts: Sequence[_Parts]) -> Counter[tuple[str, int]]:
+    distinct = {id(trees): trees for part in parts for trees in part.trees}
+    tensors = (x for trees in distinct.values() for side in trees for x in find_all(Tensor, side))
+    places = {(x.name, len(slot_letters(x)), x.span.source.text, x.span.start) for x in tensors}
+    return Counter((name, count) for name, count, _, _ in places)
 
 
 # The legend of each section: the last that a comment or a block gives before its end, else that of the settings.
@@ -154,11 +174,13 @@ def _understand(equation: DocumentEquation, letters: Letters, understood: _Under
 
 
 # `wider` are the letters of a legend that the document could have.
-def _judge(part: _Parts, wider: Letters) -> Iterator[EquationVerdict]:
+def _judge(part: _Parts, wider: Letters, doubts: dict[tuple[int, Letters], tuple[str, str]]) -> Iterator[EquationVerdict]:
     letters = part.letters
     for equation, trees in zip(part.equations, part.trees, strict=True):
-        skipped = equation.skipped or letters.doubt(*trees)
-        if not skipped and (unknown := letters.find_unknown(*trees)):
+        if (key := (id(trees), letters)) not in doubts and not equation.skipped:
+            doubts[key] = letters.doubt(*trees), letters.find_unknown(*trees)
+        skipped, unknown = (equation.skipped, "") if equation.skipped else doubts[key]
+        if not skipped and unknown:
             skipped = unknown
             if not letters.complete:
                 skipped = wider.doubt(*wider.understand(equation)) or NO_LEGEND

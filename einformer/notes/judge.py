@@ -142,8 +142,12 @@ def _judge_line(line: JudgedLine, right: Expression, forms: _Forms, known: Secti
     findings = judge(line, left, right, defined, known)
     repeated = [*_find_repeated(line, left, right, forms, known), *(_find_uneven(left, right) if known.covariant else ())]
     covariant = known.covariant and any(x.name.endswith(RAISED) for x in line.tensors)  # nothing is said of some elements
-    is_statement = _is_statement(left, right) and not covariant and not forms.lacks_indices(left, right)
-    if repeated or is_statement or _is_renamed(left, right) or _has_elements(left, right):  # one slip, one message
+
+    def is_meant() -> bool:
+        is_statement = _is_statement(left, right) and not covariant and not forms.lacks_indices(left, right)
+        return is_statement or _is_renamed(left, right) or _has_elements(left, right)
+
+    if findings and (repeated or is_meant()):  # one slip, one message
         findings = [finding for finding in findings if finding.code in _OF_SLOTS]
     for finding in (*repeated, *findings):
         if finding.code not in _REMARKS and (finding.code, finding.message) not in seen:
@@ -424,10 +428,14 @@ class _Explicit:
     """The right side of a line, with what it leaves unsaid written out."""
 
     def __init__(self, left: Tensor | Name, right: Expression, carried: Mapping[str, set[str]]) -> None:
-        self.elsewhere, self.around = carried, _find_around(right)
+        self.elsewhere = carried
         self.right, self.wanted = right, frozenset(slot_letters(left)) if isinstance(left, Tensor) else frozenset[str]()
         slots = [slot for x in _list_outer(right) for slot in open_groups(x.slots)]
         self.carried = frozenset(slot.letter for slot in slots if isinstance(slot, Index))
+
+    @functools.cached_property
+    def around(self) -> dict[int, Letters]:
+        return _find_around(self.right)
 
     # A bare name among the terms may be a tensor: `… + ε`.
     def explain(self) -> Expression:

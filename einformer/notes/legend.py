@@ -6,6 +6,7 @@ A size counts only where the notes state it in so many words.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -222,6 +223,7 @@ def find_conflicts(section: Sequence[StatedSize]) -> Iterator[Finding]:
             yield Finding("E208", message, stated.span, (str(before),), "a letter of its own for each size")
 
 
+@functools.cache
 def _parse_size(size: str) -> Expression | None:
     try:
         return Name(size) if len(size) == 1 else parse_expression(size, _NOTHING)

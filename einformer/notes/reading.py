@@ -44,9 +44,10 @@ class Side:
     tree: Expression | None
     skipped: str = ""
     nodes: tuple[Expression, ...] = ()
+    move: Callable[[Passage], Passage] | None = None  # to where the formula stands again
 
     def place(self, span: Span) -> Span:
-        return self.whole.span(span.start, span.end)
+        return (self.move(self.whole) if self.move else self.whole).span(span.start, span.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +82,17 @@ def read_equations(formula: Formula, macros: Mapping[str, Macro], memo: Told) ->
         memo[text] = formula, tuple(_parse_equations(formula, macros))
         return memo[text][1]
     first, known_equations = memo[text]
-    places = dict(zip(first.latex.places, formula.latex.places, strict=True))
-    return [_move_equation(equation, formula, places) for equation in known_equations]
+
+    def move(part: Passage) -> Passage:
+        places = dict(zip(first.latex.places, formula.latex.places, strict=True))
+        return Passage(formula.latex.source, part.text, tuple(places[place] for place in part.places))
+
+    return [_move_equation(equation, formula, move) for equation in known_equations]
 
 
-def _move_equation(equation: DocumentEquation, formula: Formula, places: Mapping[int, int]) -> DocumentEquation:
-    def move(side: Side) -> Side:
-        whole, text = (
-            Passage(formula.latex.source, part.text, tuple(places[place] for place in part.places))
-            for part in (side.whole, side.text)
-        )
-        return replace(side, whole=whole, text=text)
-
-    return DocumentEquation(formula, move(equation.left), equation.right and move(equation.right), equation.rebinds)
+def _move_equation(equation: DocumentEquation, formula: Formula, move: Callable[[Passage], Passage]) -> DocumentEquation:
+    left, right = replace(equation.left, move=move), equation.right and replace(equation.right, move=move)
+    return DocumentEquation(formula, left, right, equation.rebinds)
 
 
 def _parse_equations(formula: Formula, macros: Mapping[str, Macro]) -> Iterator[DocumentEquation]:
