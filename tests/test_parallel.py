@@ -211,6 +211,51 @@ def test_stages_exchange_what_is_counted(count: int, tmp_path: Path) -> None:
     in_processes(count, tmp_path, log_all_stages, [case for case in LOGGED if math.prod(case[1].values()) == count])
 
 
+# ------------------------------------------------------------------------------------------------ each model in each way
+
+# The maps of tensors and of experts over two and over four ranks, where sizes allow them.
+MODELS_OF_WAYS = {
+    "gpt2": ("a d' f v", "a d' f v"),
+    "llama": ("g f v", "g f v"),
+    "mixtral": ("g x v", "g x v"),
+    "deepseek_v3": ("a x f v", "a x f v"),  # a sigmoid routes, keys are made of a latent
+    "gemma3": ("g f v", "g f v"),
+    "gpt_oss": ("g x v", "g x v"),
+    "qwen3_next": ("g k f o v", "g f v"),
+    "mamba2_decoder": ("g v", "j v"),
+}
+EXPERTS = {"mixtral", "deepseek_v3", "gpt_oss", "qwen3_next"}
+
+
+def list_ways(name: str, count: int) -> dict[str, tuple[dict[str, int], str, int]]:
+    """The mesh, the map and the stage of ZeRO of each way to share a model between so many ranks."""
+    letters = MODELS_OF_WAYS[name][count == 4]
+    between = letters.replace(" v", "") if name == "deepseek_v3" else letters
+    staged = f"pp: l; tp: {MODELS_OF_WAYS[name][0]}" if count == 4 else "pp: l"
+    ways = {
+        "tp": ({"tp": count}, f"tp: {letters}", 0),
+        "sp": ({"tp": count}, f"tp: (s) {between}", 0),
+        "cp": ({"cp": count}, "cp: s", 0),
+        "fsdp": ({"dp": count}, "dp: b", 3),
+        "pp": ({"pp": 2, "tp": 2} if count == 4 else {"pp": 2}, staged, 0),
+    }
+    return ways | ({"ep": ({"ep": count}, "ep: b (x)", 0)} if name in EXPERTS else {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_each_model_is_shared_in_each_way(count: int, tmp_path: Path) -> None:
+    """What stands in no list above, by one plan each."""
+    above = {(name, tuple(mesh.items()), shard, zero) for name, mesh, shard, zero in (*SHARED, *STAGES)}
+    above |= {(name, tuple(mesh.items()), shard, 0) for name, mesh, shard in (*MAPS, *SENT)}
+    ways = [(name, *way) for name in MODELS_OF_WAYS for way in list_ways(name, count).values()]
+    missing = [way for way in ways if (way[0], tuple(way[1].items()), *way[2:]) not in above]
+    cases = [(*way[:3], PLANS[number % 2], way[3]) for number, way in enumerate(missing)]
+    (tmp_path / "stages").mkdir()
+    in_processes(count, tmp_path, agree_all, [case for case in cases if "pp" not in case[1]])
+    in_processes(count, tmp_path / "stages", agree_all_in_stages, [case for case in cases if "pp" in case[1]])
+
+
 # ---------------------------------------------------------------------------------------------------- weights, drops, slips
 
 DROP = """axes

@@ -344,11 +344,17 @@ COMPILED = [
     ("gpt2", "tp: a f v", "notation"),
     ("mistral", "cp: s", "fast"),  # a window
     ("llama", "cp: s[zigzag]", "fast"),
+    ("llama", "cp: s[ring]", "fast"),
+    ("mixtral", "ep: b (x)", "fast"),
 ]
 
 
 def compile_alike(name: str, shard: str, plan: str) -> None:
-    """One graph without breaks, collectives in it, forward and backward; and one of a step of decoding."""
+    """One graph without breaks, collectives in it, forward and backward; and one of a step of decoding.
+
+    What goes round is sent from rank to rank, which torch compiles behind a flag.
+    """
+    torch._dynamo.config.enable_p2p_compilation = True
     axis = shard.partition(":")[0]
     module: Any = bound(name).build(mesh=f"{axis}=2", shard=shard, plan=plan, dtype=torch.float64).eval()  # drops are no graph
     torch.manual_seed(0)
