@@ -2063,6 +2063,18 @@ MUTANTS = (
         "plan.py::test_a_device_computes_with_the_positions_of_its_windows[gemma3]",
     ),
     _mutant(
+        "dropout of a ring has no gradient", "interpreters/torch/parallel.py",
+        "dropped((slope_r @ v_t[..., columns, :].mT).unflatten(2, p.shape[2:4]), *given)",
+        "(slope_r @ v_t[..., columns, :].mT).unflatten(2, p.shape[2:4])",
+        "sharding.py::test_a_ring_drops_the_same_weights_forward_and_backward[2]",
+    ),
+    _mutant(
+        "all blocks of a ring drop alike", "interpreters/torch/parallel.py",
+        "weights = dropped(p, drop, seed + numbers.start * q.shape[-2] + rows.start).to(v.dtype)",
+        "weights = dropped(p, drop, seed).to(v.dtype)",
+        "sharding.py::test_a_ring_drops_the_same_weights_forward_and_backward[2]",
+    ),
+    _mutant(
         "no stage waits for another", "report/plans.py",
         "replace(work, waited=waited)", "replace(work, waited=0)",
         "plan.py::test_a_plan_holds_and_computes_what_stages_do",

@@ -33,7 +33,7 @@ def pass_round(function: Function, sides: Mapping[tuple[str, str], Sides]) -> Fu
 
     def change(value: Value) -> Value:
         kernel = value.operation
-        if isinstance(kernel, Attention) and can_go_round(kernel):
+        if isinstance(kernel, Attention) and (*kernel.heads, *kernel.groups):
             rings = [ring for operand in (*kernel.keys, kernel.value) for ring in read(operand, kernel.over)]
             if len(rings) > len(kernel.keys):
                 return replace(value, operation=replace(kernel, keys=tuple(rings[:-1]), value=rings[-1]))
@@ -82,12 +82,8 @@ def find_round(
 
     for _, kernel, _ in attentions:
         pairs = {side: list_pairs(side, kernel.over) for side in (*kernel.keys, kernel.value)}
-        if can_go_round(kernel) and all(pairs.values()):
+        if (*kernel.heads, *kernel.groups) and all(pairs.values()):
             yield {side: own for side, (own,) in pairs.items()}
-
-
-def can_go_round(kernel: Attention) -> bool:
-    return kernel.dropout is None and bool((*kernel.heads, *kernel.groups))
 
 
 @dataclass(frozen=True, slots=True)

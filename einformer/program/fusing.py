@@ -117,7 +117,7 @@ def _refuse_rings(functions: Functions, sharding: Sharding) -> None:
     rings = {value.operation.letter for value in values if isinstance(value.operation, Ring)}
     for letter in sorted(sharding.round - rings) if not sharding.of_stage else ():
         message = f"no attention reads keys and values that go round the ranks of `{letter}`"
-        fix = f"`{letter}` without a ring, or the plan `fast` and attention without dropout"
+        fix = f"`{letter}` without a ring, or the plan `fast`"
         raise fail("E741", message, NOWHERE, fix=fix)
 
 

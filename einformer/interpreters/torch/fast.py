@@ -602,14 +602,15 @@ class KernelEmitter(Emitter):
         return code if kernel.dropout is None else self.context.draw_apart(code)
 
     def ring_attention(self, kernel: Attention, ring: Ring, sides: Sequence[str]) -> Fragment:
-        helpers = ("MESH", "pass_on", "go_round", "squares", "scores_of", "RingAttention", "ring_attention")
+        helpers = ("MESH", "pass_on", "go_round", "squares", "scores_of", "dropped", "RingAttention", "ring_attention")
         self.context.helpers |= dict.fromkeys(helpers)
         near = ["math.inf" if e is None else code_turning(self.context, e).text for e in (ring.before, ring.after)]
         options = [*self.write_mask(replace(kernel, sink=None))]
         options += [f"sink={self.write_sink(kernel, kernel.sink)}"] if kernel.sink is not None else []
-        options += self.write_scale(kernel)
+        options += [*self.write_dropout(kernel), *self.write_scale(kernel)]
         arguments = [*sides, f'"{ring.mesh}"', *near, *options]
-        return self.part_heads(kernel, f"ring_attention({', '.join(arguments)})")
+        code = self.part_heads(kernel, f"ring_attention({', '.join(arguments)})")
+        return code if kernel.dropout is None else self.context.draw_apart(code)
 
     def part_heads(self, kernel: Attention, text: str) -> Fragment:
         heads = (*kernel.heads, *kernel.groups)

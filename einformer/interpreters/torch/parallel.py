@@ -222,12 +222,20 @@ HELPERS = {
     x = (q.flatten(2, 3) @ k.mT).unflatten(2, q.shape[2:4]) * scale
     return (x if mask is None else x + mask).to(torch.promote_types(q.dtype, torch.float32))
 ''',
+    "dropped": '''def dropped(x: Tensor, drop: float, seed: int) -> Tensor:
+    """What dropout leaves of a tensor. With one seed it drops the same numbers, forward and backward."""
+    if not drop:
+        return x
+    left = torch.rand(x.shape, generator=torch.Generator(x.device).manual_seed(seed), device=x.device) >= drop
+    return x * left / (1 - drop or 1)
+''',
     "RingAttention": '''class RingAttention(torch.autograd.Function):
     """Attention to the keys of all ranks, whose blocks go round (Liu et al. 2023). After each block a query has the largest
     score so far, and the sums of exponentials and of values, relative to it. Backward, gradients of blocks go round too."""
 
     @staticmethod
-    def forward(ctx, q, k, v, mask, sink, scale: float, before: float, after: float, axis: str) -> Tensor:
+    def forward(ctx, q, k, v, mask, sink, scale: float, before: float, after: float, drop: float, axis: str) -> Tensor:
+        seed = int(torch.randint(2**62, ())) if drop else 0
         kind = torch.promote_types(q.dtype, torch.float32)
         largest = torch.full((*q.shape[:-1], 1), -math.inf, dtype=kind, device=q.device)
         sums, y = torch.zeros_like(largest), torch.zeros((*q.shape[:-1], v.shape[-1]), dtype=kind, device=q.device)
@@ -240,7 +248,8 @@ HELPERS = {
                 new = torch.maximum(largest[..., rows, :], x.amax(-1, keepdim=True))
                 base = new.masked_fill(new == -math.inf, 0)  # a query may have seen nothing yet
                 p, left = torch.exp(x - base), torch.exp(largest[..., rows, :] - base)
-                values = (p.to(v.dtype).flatten(2, 3) @ v_t[..., columns, :]).unflatten(2, p.shape[2:4])
+                weights = dropped(p, drop, seed + numbers.start * q.shape[-2] + rows.start).to(v.dtype)
+                values = (weights.flatten(2, 3) @ v_t[..., columns, :]).unflatten(2, p.shape[2:4])
                 sums[..., rows, :] = left * sums[..., rows, :] + p.sum(-1, keepdim=True)
                 y[..., rows, :] = left * y[..., rows, :] + values
                 largest[..., rows, :] = new
@@ -248,7 +257,7 @@ HELPERS = {
         y = (y / sums.masked_fill(nothing, 1)).to(v.dtype)
         log = (largest + torch.log(sums)).masked_fill(nothing, math.inf)
         ctx.save_for_backward(q, k, v, mask, sink, y, log)
-        ctx.scale, ctx.near, ctx.axis = scale, (before, after), axis
+        ctx.scale, ctx.near, ctx.drop, ctx.seed, ctx.axis = scale, (before, after), drop, seed, axis
         return y
 
     @staticmethod
@@ -264,12 +273,13 @@ HELPERS = {
                 own = None if mask is None else mask[..., rows, numbers]
                 q_r, k_c, slope_r = q[..., rows, :], k_t[..., columns, :], slope[..., rows, :].flatten(2, 3)
                 p = torch.exp(scores_of(q_r, k_c, own, ctx.scale) - log[..., rows, :])
-                back = (slope_r @ v_t[..., columns, :].mT).unflatten(2, p.shape[2:4])
+                given = ctx.drop, ctx.seed + numbers.start * q.shape[-2] + rows.start
+                back = dropped((slope_r @ v_t[..., columns, :].mT).unflatten(2, p.shape[2:4]), *given)
                 x = (p * (back - inner[..., rows, :])).to(q.dtype)
                 rows_of_all = x.flatten(2, 3) * ctx.scale
                 q_slope[..., rows, :] += (rows_of_all @ k_c).unflatten(2, p.shape[2:4])
                 slopes[0][..., columns, :] += rows_of_all.mT @ q_r.flatten(2, 3)
-                slopes[1][..., columns, :] += p.to(v.dtype).flatten(2, 3).mT @ slope_r
+                slopes[1][..., columns, :] += dropped(p, *given).to(v.dtype).flatten(2, 3).mT @ slope_r
                 if mask_slope is not None:
                     mask_slope[..., rows, numbers] += x.sum_to_size(mask_slope[..., rows, numbers].shape)
             if dist.get_world_size(MESH.get_group(ctx.axis)) > 1:  # after all turns they are at home
@@ -277,9 +287,9 @@ HELPERS = {
                 for work in works:
                     work.wait()
         sink_slope = None if sink is None else -(torch.exp(sink - log) * inner).sum_to_size(sink.shape).to(sink.dtype)
-        return q_slope, *slopes, mask_slope, sink_slope, None, None, None, None
+        return q_slope, *slopes, mask_slope, sink_slope, None, None, None, None, None
 ''',
-    "ring_attention": '''def ring_attention(q, k, v, axis, before, after, attn_mask=None, sink=None, scale=None) -> Tensor:
+    "ring_attention": '''def ring_attention(q, k, v, axis, before, after, attn_mask=None, dropout_p=0.0, sink=None, scale=None):
     """scaled_dot_product_attention where each rank has its own keys and values. A query sees none farther before or after."""
     groups, ranks = (k.shape[1], q.shape[1] // k.shape[1]), dist.get_world_size(MESH.get_group(axis))
 
@@ -289,7 +299,7 @@ HELPERS = {
     mask = None if attn_mask is None else attn_mask.expand(*attn_mask.shape[:-2], q.shape[2], ranks * k.shape[2])
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     given = q.unflatten(1, groups), k.contiguous(), v.contiguous(), split(mask), split(sink)
-    return RingAttention.apply(*given, scale, before, after, axis).flatten(1, 2)
+    return RingAttention.apply(*given, scale, before, after, dropout_p, axis).flatten(1, 2)
 ''',
     "beside": '''def beside(axis: str, step: int) -> int | None:
     """The rank that stands so many after this one along an axis of the mesh, if there is one."""
