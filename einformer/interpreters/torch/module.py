@@ -193,8 +193,7 @@ class _Door(nn.Module):
         return dict(list_views(self))
 
     def check(self, door: tuple[Expectation, ...], inputs: tuple[Tensor, ...], shares: Mapping[str, int]) -> None:
-        described = [(x.shape, x.dtype) if isinstance(x, Tensor) else type(x) for x in inputs]
-        self.meet(lambda: check_shares(shares, check_inputs(door, inputs, self)), described, self.training)
+        check_shares(shares, check_inputs(door, inputs, self))
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         self.check(self.door, inputs, self.shares)
@@ -216,6 +215,10 @@ class _Door(nn.Module):
 
 class _RankDoor(Parts, _Door):
     """The same on a rank of a mesh."""
+
+    def check(self, door: tuple[Expectation, ...], inputs: tuple[Tensor, ...], shares: Mapping[str, int]) -> None:
+        described = [(x.shape, x.dtype) if isinstance(x, Tensor) else type(x) for x in inputs]
+        self.meet(lambda: _Door.check(self, door, inputs, shares), described, self.training)
 
     def initialise(self) -> None:
         """Gives every parameter its first values: parts of those of one process with the random numbers of the first rank."""
@@ -304,17 +307,26 @@ def check_inputs(expected: tuple[Expectation, ...], inputs: tuple[Tensor, ...], 
     if len(inputs) != len(expected):
         raise refuse("E401", f"the module takes {len(expected)} inputs, here are {len(inputs)}")
     sizes: dict[str, int] = {}
-    weight: Tensor | None = next(module.parameters(), None)
+    weight = _find_first_weight(module)
     if weight is None:  # then the inputs agree with the first of features
         weight = next((tensor for tensor in inputs if isinstance(tensor, Tensor) and tensor.is_floating_point()), None)
     for expectation, tensor in zip(expected, inputs, strict=True):
-        _check_kind(expectation, tensor, weight)
+        if (fault := _find_fault(expectation, tensor, weight)) is not None:
+            raise refuse("E702", f"the input `{expectation.written}` {fault[0]}", fix=fault[1])
         _check_shape(expectation, tensor, sizes)
     for expectation, tensor in zip(expected, inputs, strict=True):
         if expectation.selects is not None:
             letter, size = expectation.selects
             _check_range(expectation, tensor, sizes.get(letter) if size is None else size)
     return sizes
+
+
+# The first of `module.parameters()`, which takes a microsecond to begin.
+def _find_first_weight(module: nn.Module) -> Tensor | None:
+    for own in module._parameters.values():
+        if own is not None:
+            return own
+    return next((weight for inner in module.children() if (weight := _find_first_weight(inner)) is not None), None)
 
 
 def check_shares(shares: Mapping[str, int], sizes: Mapping[str, int]) -> None:
@@ -324,21 +336,16 @@ def check_shares(shares: Mapping[str, int], sizes: Mapping[str, int]) -> None:
             raise refuse("E742", message, fix=f"a multiple of {ranks}")
 
 
-def _check_kind(expected: Expectation, tensor: Tensor, weight: Tensor | None) -> None:
-    if (fault := _find_fault(expected, tensor, weight)) is not None:
-        raise refuse("E702", f"the input `{expected.written}` {fault[0]}", fix=fault[1])
-
-
 def _find_fault(expected: Expectation, tensor: Tensor, weight: Tensor | None) -> tuple[str, str] | None:
     if not isinstance(tensor, Tensor):
         return f"is a {type(tensor).__name__}, not a tensor", "`torch.tensor(…)`"
-    has, floating = f"has dtype {tensor.dtype}", tensor.is_floating_point()
-    if expected.whole and tensor.dtype not in (torch.int64, torch.int32):
-        return has, "torch.int64"
-    if not expected.whole and not floating and (not expected.either or tensor.is_complex()):
-        return has, f"{torch.float32 if weight is None else weight.dtype}"
-    if weight is not None and not (expected.whole or expected.either) and tensor.dtype != weight.dtype:
-        return f"{has}, the weights {weight.dtype}", f"{weight.dtype}"
+    dtype = tensor.dtype
+    if expected.whole and dtype not in (torch.int64, torch.int32):
+        return f"has dtype {dtype}", "torch.int64"
+    if not expected.whole and not dtype.is_floating_point and (not expected.either or dtype.is_complex):
+        return f"has dtype {dtype}", f"{torch.float32 if weight is None else weight.dtype}"
+    if weight is not None and not (expected.whole or expected.either) and dtype != weight.dtype:
+        return f"has dtype {dtype}, the weights {weight.dtype}", f"{weight.dtype}"
     if weight is not None and tensor.device != weight.device:
         return f"is on {tensor.device}, the weights on {weight.device}", f"`.to('{weight.device}')`"
     return None
