@@ -834,6 +834,11 @@ MUTANTS = (
         "last[..., :1, :] * state + new", "new",
         "chunks.py::test_a_linear_recurrence_runs_by_chunks[all stays]",
     ),
+    _mutant(
+        "taps that count backwards are read forwards", "interpreters/torch/fast.py",
+        '.unfold({axis}, {size}, 1)" + ".flip(-1)" * backwards', '.unfold({axis}, {size}, 1)"',
+        "emitted.py::test_a_convolution_over_earlier_positions_gathers_nothing[s - c-True]",
+    ),
     # -------------------------------------------------------------------------------------------------------- layers of experts
     _mutant(
         "pairs go back to other rows", "interpreters/torch/fast.py",

@@ -495,3 +495,31 @@ def test_a_fresh_module_is_in_training_mode_like_any_other(plan: str) -> None:
     assert all(each.training for each in module.modules())
     assert not torch.equal(module(given), module(given))
     assert torch.equal(module.eval()(given), copy.deepcopy(module)(given))
+
+
+TAPS = """axes b, s, d, c: C
+layer Taps(x_bsd) -> y_bsd:
+  weights κ_dc
+  return silu(κ_dc x_{b(SLOT)d})
+model Convolved(x_bsd) -> y_bsd causal in s:
+  return Taps(x_bsd) + x_bsd
+"""
+
+
+@pytest.mark.parametrize(("slot", "turned"), [("s + c - C + 1", False), ("s - c", True)])
+def test_a_convolution_over_earlier_positions_gathers_nothing(slot: str, turned: bool) -> None:
+    model = einformer.parse(TAPS.replace("SLOT", slot)).bind(D=5, C=3)
+    module: Any = model.build(dtype=torch.float64)
+    assert ".unfold(1, C, 1)" in model.source()
+    assert "clamp" not in model.source()
+    x_bsd = torch.randn(2, 7, 5, dtype=torch.float64, requires_grad=True)
+    kernel: Tensor = next(module.parameters())
+    taps = kernel.flip(-1) if turned else kernel
+    theirs = nn.functional.silu(nn.functional.conv1d(nn.functional.pad(x_bsd.mT, (2, 0)), taps[:, None], groups=5)).mT + x_bsd
+    ours = module(x_bsd)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    slopes = (torch.autograd.grad(y.square().sum(), [x_bsd, kernel], retain_graph=True) for y in (ours, theirs))
+    for a, b in zip(*slopes, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+    one, another = module(x_bsd[:, :1]), module(x_bsd)[:, :1]  # fewer positions than taps
+    torch.testing.assert_close(one, another, rtol=0, atol=1e-12)

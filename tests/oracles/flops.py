@@ -18,13 +18,13 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 _NAMES = [
     "_assert_async _safe_softmax _softmax _to_copy _unsafe_view abs add add_ alias amax amin any arange bitwise_and",
     "bitwise_not bitwise_or cat ceil clamp clamp_min clone constant_pad_nd copy_ cos cumprod cumsum detach div div_",
-    "embedding empty_like eq erf exp expand fill_ floor floor_divide full full_like gather ge gelu gt index le lift_fresh",
+    "embedding empty_like eq erf exp expand fill_ flip floor floor_divide full full_like gather ge gelu gt index le lift_fresh",
     "log log2",
     "logical_and logical_not logsumexp lt masked_fill masked_fill_ max maximum mean min minimum mul mul_ native_layer_norm",
     "ne neg new_empty new_ones new_zeros ones ones_like permute pow promote_types reciprocal relu remainder repeat roll",
     "rsqrt rsub scalar_tensor scatter scatter_ searchsorted select sigmoid silu sin slice softplus sort split",
     "split_with_sizes sqrt squeeze squeeze_ stack sub sum t tanh topk transpose tril triu unsqueeze var view where zeros",
-    "zeros_like",
+    "unfold unfold_backward zeros_like",
 ]
 FREE = frozenset(name for names in _NAMES for name in names.split()) | {"linalg_solve_triangular"}  # of which torch has none
 

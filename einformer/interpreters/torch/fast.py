@@ -34,7 +34,7 @@ from einformer.program.kernels import (
     Routed,
     Taken,
 )
-from einformer.program.operations import Axes, Function, Line, Value, View, join_labels
+from einformer.program.operations import Axes, Function, Kind, Line, Value, View, add, join_labels, multiply
 from einformer.program.rewrite import (
     count_reads,
     find_differentiated,
@@ -45,6 +45,7 @@ from einformer.program.rewrite import (
     walk_values,
 )
 from einformer.program.sharding import own
+from einformer.program.terms import Values
 
 HELPERS = {
     "Stored": '''class Stored(nn.Module):
@@ -492,6 +493,31 @@ class KernelEmitter(Emitter):
             return Emitter.look_up(self, place, table, tensor)
         self.context.helpers["looked_up"] = None
         return f"looked_up({place.text}, {tensor})"
+
+    # The positions before each, `x_{s + c - C + 1}` or `x_{s - c}`, are a view of all, with zeros before the first.
+    def select(
+        self, value: Value, tensor: str, slots: Sequence[op.Slot], axis: int, kind: Kind, wanted: Dims | None
+    ) -> Fragment:
+        taps, backwards = self.find_taps(slots[axis]) if self.shell.file.plan.fast else ("", False)
+        if not taps:
+            return Emitter.select(self, value, tensor, slots, axis, kind, wanted)
+        before, after = (op.unite_axes(slot.number for slot in some) for some in (slots[:axis], slots[axis + 1 :]))
+        size, zeros = self.context.size(taps), "0, 0, " * len(after)
+        text = f"fn.pad({tensor}, ({zeros}{size} - 1, 0)).unfold({axis}, {size}, 1)" + ".flip(-1)" * backwards
+        return Fragment(text, (*before, *slots[axis].label, *after, taps), kind)
+
+    # The letter that a slot adds to its own position, and whether it counts backwards.
+    def find_taps(self, slot: op.Slot) -> tuple[str, bool]:
+        own, others = slot.label, [letter for letter in slot.number.axes if letter not in slot.label]
+        if not slot.timed or len(own) != 1 or len(others) != 1 or set(slot.number.axes) != {*own, *others}:
+            return "", False
+        values, (taps,) = Values(self.context.legend), others
+        s, c = (Value(op.Iota(letter), (letter,), "integer") for letter in (*own, taps))
+        minus = Value(op.Constant(-1))
+        number, last = values.meaning(slot.number), add([values.size(taps), minus])
+        forwards = number == values.meaning(add([s, c, multiply([minus, last])]))
+        backwards = number == values.meaning(add([s, multiply([minus, c])]))
+        return (taps if forwards or backwards else ""), backwards
 
     # Each of two numbers is the other's neighbour.
     def reverse(self, code: Fragment, letter: str) -> Fragment:
