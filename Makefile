@@ -26,7 +26,7 @@ lint: .venv/installed
 	$(BIN)/lint-imports
 
 bench: .venv/installed
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks all
 
 docs: .venv/docs-installed
 	$(BIN)/sphinx-build --jobs auto --fail-on-warning --keep-going docs docs/_build

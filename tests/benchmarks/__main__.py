@@ -1,100 +1,134 @@
-"""How long does einformer keep a processor busy, and how does that grow? Median seconds of it: `make bench`.
-
-With names, `python -m tests.benchmarks forward training decode emit`: GPT-2 beside transformers; `llama mixtral`: small ones of
-those; `count`: what it takes to count GPT-2; `contracts`: what a contract costs a call; `lint`: 5,000 lines of notes;
-`ranks`: the ranks of a mesh.
-"""
+"""Measures tables of benchmarks: some by name, `all` into docs/benchmarks.md, or on a GPU with `gpu`."""
 
 from __future__ import annotations
 
-import resource
-import statistics
+import argparse
+import datetime
+import json
+import os
+import platform
 import subprocess
 import sys
-import timeit
-from collections.abc import Callable, Iterator
-from functools import partial
-from importlib import import_module
+import tempfile
+import time
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
 
-import einformer as ein
-from einformer.architectures import texts
-from einformer.interpreters.torch.plan import PLANS
-from tests.test_cost import body
+from tests.benchmarks.tables import TABLES, Table, render_rows, render_section
+from tests.benchmarks.timing import CPU, CUDA, Place, Row, describe_error
 
-LONG = """
-axes
-  b: B
-  s: S
-  d: D
-model Long(z_bsd) -> z_bsd causal in s:
-  weights W_dd'
-  m_ss' = where(s' <= s, 0, -inf)
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+COMMAND = "python -m tests.benchmarks all"
+PATIENCE = 6.0
+INTRODUCTION = f"""# Benchmarks
+
+The command below measures every table and writes this page. Other load on the machine meets all candidates of a row alike.
+
+```sh
+{COMMAND}
+```
 """
-EQUATION = "  z_bsd <- z_bsd + Sm_s'(z_bsd' z_bs'd' + m_ss') z_bs'd'' W_dd''\n"
-GPT2 = {"D": 768, "A": 12, "V": 50257, "K": 1024}
 
 
-def long(equations: int) -> str:
-    """A model of so many lines of attention."""
-    return LONG + EQUATION * equations + "  return z_bsd\n"
+def read_processor() -> str:
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
-def shapes(layers: int) -> dict[str, tuple[int, ...]]:
-    return ein.load("gpt2").bind(**GPT2, L=layers).weight_shapes()
+def describe_run() -> str:
+    """The date, the versions, the machine, and what else it did."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    date = datetime.datetime.now(datetime.UTC).date()
+    machine = f"{read_processor()}, {cores} cores, load average before the run {load:.1f}"
+    return f"{date}, Python {platform.python_version()}, {versions}, {machine}.\n"
 
 
-def run(*arguments: str) -> None:
-    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+def measure_apart(name: str, patience: float, cuda: bool = False) -> str:
+    """The rows of a table, measured in a process of its own, and the first line of the error that ended it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.json"
+        command = [sys.executable, "-m", "tests.benchmarks", name, "--rows", str(path), *["--cuda"] * cuda]
+        rows, error = list[Row](), ""
+        try:
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=patience * TABLES[name].seconds)
+        except subprocess.TimeoutExpired:
+            error = f"failed: it took more than {patience * TABLES[name].seconds:.0f} s"
+        except subprocess.CalledProcessError as failure:
+            error = f"failed: its process ended with {failure.returncode}"
+        if path.exists():
+            rows, told = json.loads(path.read_text(encoding="utf-8"))
+            error = told or error
+    return "\n\n".join(filter(None, [render_rows(rows) if rows else "", error]))
 
 
-def processor() -> float:
-    """Seconds of the processor so far, of this process and of those that it started: another's work makes no difference."""
-    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+def write_rows(table: Table, place: Place, path: Path) -> None:
+    """For the process that waits: the rows so far, and the error."""
+    rows, error = list[Row](), ""
+    try:
+        for row in table.measure(place):
+            rows.append(row)
+            path.write_text(json.dumps((rows, "")), encoding="utf-8")
+    except Exception as failure:
+        error = describe_error(failure)
+    path.write_text(json.dumps((rows, error)), encoding="utf-8")
 
 
-def every_text() -> None:
-    for name in texts.shipped():
-        ein.load(name)
+def measure_sections(names: Iterable[str], patience: float, cuda: bool = False) -> list[str]:
+    sections = []
+    for name in names:
+        start = time.perf_counter()
+        sections.append(render_section(TABLES[name], measure_apart(name, patience, cuda)))
+        print(sections[-1], flush=True)
+        print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    return sections
 
 
-def rows() -> Iterator[tuple[str, Callable[[], object], int]]:
-    """What is timed, and how often."""
-    command = "import sys; from einformer.cli import main; sys.exit(main())"
-    yield "python -c pass", partial(run, "-c", "pass"), 15
-    yield "python -c 'import numpy'", partial(run, "-c", "import numpy"), 15
-    yield "python -c 'import einformer'", partial(run, "-c", "import einformer"), 15
-    yield "python -c 'import torch'", partial(run, "-c", "import torch"), 5
-    for call in ("--help", "check gpt2", "count gpt2 --json", "latex gpt2"):
-        yield f"einformer {call}", partial(run, "-c", command, *call.split()), 15
-    for call in ("list", "notes"):
-        yield f"einformer {call}", partial(run, "-c", command, *call.split()), 3
-    yield "parse and check every text that ships", every_text, 5
-    for plan in PLANS:
-        yield f"emit gpt2-xl, {plan}", partial(ein.model("gpt2-xl").source, plan), 15
-    spec = ein.load("gpt2")
-    yield "parse and check gpt2", partial(ein.load, "gpt2"), 15
-    yield "spec.latex()", spec.latex, 15
-    for equations in (50, 100, 200):
-        yield f"parse and check {equations} equations", partial(ein.parse, long(equations)), 5
-    for equations in (200, 400, 800):
-        yield f"parse and check {equations} equations, each with a name", partial(ein.parse, body(equations)), 3
-    for layers in (12, 96):
-        yield f"bind and weight_shapes of {layers} layers", partial(shapes, layers), 5
+def run_on_cuda(patience: float) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        print("No GPU is here: torch finds no CUDA device.")
+        return
+    print(f"{torch.cuda.get_device_name()}, bfloat16. {describe_run()}")
+    measure_sections((name for name, table in TABLES.items() if table.on_cuda), patience, cuda=True)
 
 
-ALONE = ("count", "contracts", "lint", "ranks")  # each a module with its own rows
+def read_arguments() -> argparse.Namespace:
+    lines = (f"  {name:15} {table.seconds:4} s  {table.title}" for name, table in TABLES.items())
+    total = f"  all{sum(table.seconds for table in TABLES.values()):17} s  every table, into docs/benchmarks.md"
+    more = [total, "  gpu                    the tables of models, on CUDA in bfloat16"]
+    parser = argparse.ArgumentParser(
+        "python -m tests.benchmarks",
+        description="Measure tables of benchmarks.",
+        epilog="\n".join(["tables, and seconds on two quiet cores:", *lines, *more]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = [*TABLES, "all", "gpu"]
+    parser.add_argument("tables", nargs="+", metavar="TABLE", choices=names, help="name a table, `all` or `gpu`")
+    parser.add_argument("--page", type=Path, default=PAGE, help="set the page that `all` writes. Default: docs/benchmarks.md.")
+    patience = f"give a table so many times its seconds. Default: {PATIENCE:.0f}."
+    parser.add_argument("--patience", type=float, default=PATIENCE, help=patience)
+    parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # where the process of one table writes
+    parser.add_argument("--cuda", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = read_arguments()
+    if options.rows:
+        write_rows(TABLES[options.tables[0]], CUDA if options.cuda else CPU, options.rows)
+    elif "gpu" in options.tables:
+        run_on_cuda(options.patience)
+    elif "all" in options.tables:
+        head = f"{INTRODUCTION}\n{describe_run()}"
+        options.page.write_text("\n".join([head, *measure_sections(TABLES, options.patience)]), encoding="utf-8")
+    else:
+        measure_sections(options.tables, options.patience)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2 and sys.argv[1] in ALONE:
-        import_module(f"tests.benchmarks.{sys.argv[1]}").main()
-        sys.exit()
-    if sys.argv[1:]:
-        from tests.benchmarks import families, gpt2
-
-        gpt2.main([name for name in sys.argv[1:] if name in gpt2.BENCHMARKS])
-        families.main([name for name in sys.argv[1:] if name not in gpt2.BENCHMARKS])
-        sys.exit()
-    for label, timed, times in rows():
-        print(f"{statistics.median(timeit.repeat(timed, repeat=times, number=1, timer=processor)):8.4f} s  {label}")
+    main()

@@ -1,9 +1,4 @@
-"""What does a contract cost a call? Three tensors of four axes and a result, beside others who check the same.
-
-`python -m tests.benchmarks contracts`: microseconds above the bare function in rounds in which all are timed in turn, the least
-and the median; where others work on the same machine, the least says what the code itself takes. dltype is timed where it is
-installed (the extra `bench`).
-"""
+"""Times a call with a contract above the bare function, beside others that check the same."""
 
 from __future__ import annotations
 
@@ -19,6 +14,7 @@ from jaxtyping import jaxtyped
 from torch import Tensor
 
 import einformer as ein
+from tests.benchmarks.timing import Place, Row
 
 ROUNDS, CALLS = 41, 2_000
 QKV = (torch.rand(2, 5, 4, 3), torch.rand(2, 7, 4, 3), torch.rand(2, 7, 4, 3))
@@ -83,7 +79,7 @@ def functions() -> dict[str, Function]:
     """What is timed."""
     ours = ein.contract(TEXT)(bare)
     rows: dict[str, Function] = {"bare": bare, "asserts by hand": asserted, "einformer": ours}
-    rows |= {"einformer, method that bound sizes": Bound().method, "einformer, off": switched_off()}
+    rows |= {"einformer, a method of an object that bound sizes": Bound().method, "einformer, switched off": switched_off()}
     return rows | {"jaxtyping and beartype": jaxtyping} | dict(dltype())
 
 
@@ -112,12 +108,13 @@ def above(rows: dict[str, Function], calls: int) -> dict[str, tuple[float, float
     }
 
 
-def main() -> None:
-    """A row for each."""
-    found = above(functions(), CALLS)
+def measure(place: Place) -> Iterator[Row]:
+    torch.set_num_threads(1)
+    times = above(functions(), CALLS)
     with ein.contracts.sizes(E=4, A=3):
         inside: dict[str, Function] = {"bare": bare, "einformer, in a block that binds sizes": ein.contract(TEXT)(bare)}
-        found |= above(inside, CALLS)
-    found |= {f"compiled: {name}": row for name, row in above(compiled(), CALLS // 10).items()}
-    for name, (least, median) in found.items():
-        print(f"{least:8.2f} {median:8.2f} µs  {name}")
+        times |= above(inside, CALLS)
+    times |= {f"compiled: {name}": row for name, row in above(compiled(), CALLS // 10).items()}
+    for name, (least, median) in times.items():
+        if "bare" not in name:
+            yield {"checked by": name, "least": f"{least:.1f} µs", "median": f"{median:.1f} µs"}

@@ -1,15 +1,10 @@
-"""How long does it take to know what GPT-2 costs? Ours in-process and cold, beside torch's counter on transformers' model.
-
-`python -m tests.benchmarks count`: medians; of what takes long fewer runs.
-"""
+"""Times the counts of GPT-2, beside torch's counter on the model of transformers."""
 
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -20,6 +15,7 @@ import einformer as ein
 from einformer.interpreters.count import rules, symbols
 from einformer.interpreters.count.symbols import Symbols
 from einformer.objects import Model, Specification
+from tests.benchmarks.timing import Place, Row, Work, write_seconds
 
 MODEL = "gpt2"
 B, S = 1, 1024
@@ -54,34 +50,20 @@ def theirs() -> tuple[torch.nn.Module, torch.Tensor]:
         return model.eval(), torch.zeros(B, S, dtype=torch.long)
 
 
-def cold(code: str, *arguments: str) -> None:
-    """A line of Python in a process of its own."""
-    subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.DEVNULL)
-
-
-def rows() -> Iterator[tuple[str, Callable[[], object], int]]:
-    """What is timed, and how often."""
+def list_works() -> Iterator[tuple[str, Work, int]]:
+    """Every work, and how often it is timed; the first is the question that the others answer."""
     model, spec = ein.model(MODEL), ein.load(MODEL)
     module, tokens = theirs()
     assert numbers(model)[:2] == counted(module, tokens)  # the same question, the same answer
     yield "parameters, FLOPs and memory of a bound model", partial(numbers, model), 201
     yield "all that `count` prints of it", partial(model.summary, B=B, S=S), 101
     yield "the same as formulas", partial(letters, spec), 15
-    yield "FlopCounterMode on transformers' model (meta)", partial(counted, module, tokens), 15
-    command = "import sys; from einformer.cli import main; sys.exit(main())"
-    yield "einformer count gpt2 --json, cold", partial(cold, command, "count", MODEL, "--json"), 15
-    yield "einformer count gpt2 --formulas, cold", partial(cold, command, "count", MODEL, "--formulas"), 15
-    yield (
-        "import torch, and transformers' GPT-2, cold",
-        partial(cold, "import torch, transformers.models.gpt2.modeling_gpt2"),
-        3,
-    )
+    yield "`FlopCounterMode` on the model of transformers (meta)", partial(counted, module, tokens), 15
 
 
-def main() -> None:
-    """A row for each, and how many of our counts one of theirs takes."""
-    medians = {label: statistics.median(timeit.repeat(timed, repeat=times, number=1)) for label, timed, times in rows()}
-    for label, seconds in medians.items():
-        print(f"{seconds * 1e3:10.3f} ms  {label}")
-    ours, peer = (medians[label] for label in (next(iter(medians)), "FlopCounterMode on transformers' model (meta)"))
-    print(f"{peer / ours:10.0f} x   as long: torch's counter to our numbers")
+def measure(place: Place) -> Iterator[Row]:
+    first = None
+    for work, call, times in list_works():
+        median = statistics.median(timeit.repeat(call, repeat=times, number=1))
+        first = median if first is None else first
+        yield {"work": work, "time": write_seconds(median), "to the first": f"{median / first:.1f}"}

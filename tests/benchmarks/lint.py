@@ -1,4 +1,4 @@
-"""How long does it take to lint 5,000 lines of notes? `python -m tests.benchmarks lint`: medians: of the processor, without and with a legend, and cold."""
+"""Times the linting of 5,000 lines of notes, in-process and as a command."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import sys
 import tempfile
 import time
 import timeit
+from collections.abc import Iterator
 from pathlib import Path
 
 from einformer.errors import Source
-from einformer.notes.checking import Checked
 from einformer.notes.files import lint_text
 from einformer.notes.settings import Settings
+from tests.benchmarks.hosts import read_processor
+from tests.benchmarks.timing import Place, Row, write_seconds
 
 LINES, NAMES = 5_000, "zxhtnprcgo"
+LEGEND = "b: B, s: S, d: D, a: A, e: D/A"
 SECTION = r"""
 \section{Attention %d}
 
@@ -42,23 +45,24 @@ def notes() -> str:
     return "".join((SECTION % number).replace("z_", f"{NAMES[number % len(NAMES)]}_") for number in range(count))
 
 
-def measure(source: Source, settings: Settings) -> tuple[Checked, list[float]]:
-    """The result, and five times of the processor."""
-    times = timeit.repeat(lambda: lint_text(source, settings), number=1, repeat=5, timer=time.process_time)
-    return lint_text(source, settings), times
-
-
-def main() -> None:
-    """Prints the table."""
+def measure(place: Place) -> Iterator[Row]:
     text = notes()
     source = Source("notes.tex", text)
-    for settings in (Settings(), Settings().with_legend("b: B, s: S, d: D, a: A, e: D/A")):
-        checked, times = measure(source, settings)
-        read, found = checked.counts()[""], len(checked.findings)
-        print(f"{statistics.median(times):8.3f}  {len(text.splitlines()):,} lines, {read:,} equations read, {found} findings")
+    for legend in ("", LEGEND):
+        settings = Settings().with_legend(legend) if legend else Settings()
+        times = timeit.repeat(lambda s=settings: lint_text(source, s), number=1, repeat=5, timer=time.process_time)  # type: ignore[misc]
+        checked = lint_text(source, settings)
+        work = f"{len(text.splitlines()):,} lines, {'a' if legend else 'no'} legend"
+        row = {"equations": f"{checked.counts().total():,}", "judged": f"{checked.counts()['']:,}"}
+        yield {"work": work} | row | {"processor time": write_seconds(statistics.median(times))}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "notes.tex"
         path.write_text(text, encoding="utf-8")
         command = [sys.executable, "-c", "import sys; from einformer.cli import main; main(['lint', sys.argv[1]])", str(path)]
-        cold = timeit.repeat(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), number=1, repeat=3)
-    print(f"{statistics.median(cold):8.3f}  the same, `einformer lint notes.tex`")
+        cold = timeit.repeat(
+            lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL), number=1, repeat=3, timer=read_processor
+        )
+    yield {
+        "work": "the same as a command, `einformer lint notes.tex`",
+        "processor time": write_seconds(statistics.median(cold)),
+    }
