@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -62,3 +63,32 @@ def test_inductor() -> None:
     module = built(model("gpt2"), "fast")
     with torch.no_grad():
         assert error(torch.compile(module, fullgraph=True)(*given), module(*given)) < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # Dynamo looks at the input
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2"])
+def test_blocks_that_are_alike_share_a_graph(name: str) -> None:
+    """Graphs of five blocks are those of two; values and gradients are those of the module without them."""
+    counts = []
+    for turns in (2, 5):
+        torch.compiler.reset()
+        windows = {"W": [4, math.inf, 4, math.inf, 4][:turns]} if name == "gemma2" else {}
+        bound = model(name).bind(L=turns, **windows)
+        graphs, given = list[int](), list(map(torch.from_numpy, inputs(bound)))
+
+        def keep(graph: torch.fx.GraphModule, _: object, graphs: list[int] = graphs) -> Callable[..., object]:
+            graphs.append(len(graph.graph.nodes))
+            return graph.forward
+
+        module, compiled = built(bound, "fast"), built(bound, "fast")
+        compiled.compile_blocks(backend=keep, fullgraph=True)  # type: ignore[operator]
+        expected, found = module(*given), compiled(*given)
+        assert error(found, expected) < 1e-12
+        for result in (expected, found):
+            result.square().sum().backward()
+        for ours, theirs in zip(compiled.parameters(), module.parameters(), strict=True):
+            assert ours.grad is not None
+            assert theirs.grad is not None
+            assert error(ours.grad, theirs.grad) < 1e-12
+        counts.append(graphs)
+    assert counts[0] == counts[1] != []

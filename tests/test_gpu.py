@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+import einformer
 from einformer import EinformerError
 from tests.small import PLANS, SMALL, built, error, inputs, model, tensors, weights
 
@@ -83,6 +85,63 @@ def test_compiled(name: str) -> None:
     compiled.compile(fullgraph=True)
     x = given(name, torch.float32, "cuda")
     assert error(compiled(*x).cpu(), module(*x).cpu()) < TOLERANCE[torch.float32]
+
+
+WIDE = {"V": 64, "L": 2, "D": 64, "G": 2, "J": 2, "H": 32, "F": 64, "W": [100, math.inf]}
+FLEX: dict[str, dict[str, Any]] = {
+    "gemma2": WIDE | {"κ": 1.5},
+    "gpt_oss": WIDE | {"X": 4, "T": 2},
+    "mistral": {"V": 64, "L": 2, "D": 64, "A": 4, "G": 2, "F": 64, "W": 100},
+    "bloom": {"V": 64, "L": 2, "D": 64, "A": 2},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FLEX)
+def test_flex(name: str) -> None:
+    """Compiled FlexAttention has the values and gradients of the plan `fast`."""
+    tokens = torch.randint(0, 64, (2, 300), device="cuda")
+    spec: Any = einformer.load(name).bind(**FLEX[name])
+    flex, fast = spec.build("cuda", plan="flex"), spec.build("cuda")
+    fast.load_state_dict(flex.state_dict())
+    flex.compile()
+    ours, expected = flex(tokens), fast(tokens)
+    assert error(ours.cpu(), expected.detach().cpu().numpy()) < 2e-3
+    for result in (ours, expected):
+        result.square().mean().backward()
+    for (path, mine), theirs in zip(flex.named_parameters(), fast.parameters(), strict=True):
+        assert error(mine.grad.cpu(), theirs.grad.cpu().numpy()) < 2e-3, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_steps_replayed_as_a_graph_of_cuda(name: str) -> None:
+    """With a static cache; the text is that of eager steps."""
+    module: Any = there(name, "fast", torch.float32)
+    (x_bs,) = given(name, torch.float32, "cuda")
+    expected = module.generate(x_bs[:, :4], 6)
+    module.compile_steps(mode="reduce-overhead")
+    assert torch.equal(module.generate(x_bs[:, :4], 6), expected)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_step_under_autocast(name: str) -> None:
+    """Weights stay in float32; values are near those of float32."""
+    module = there(name, "fast", torch.float32).train()
+    x = given(name, torch.float32, "cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        ours = module(*x)
+    ours.float().square().mean().backward()
+    assert error(ours.detach().float().cpu(), module(*x).detach().cpu().numpy()) < TOLERANCE[torch.bfloat16]
+    assert all(p.dtype == p.grad.dtype == torch.float32 for p in module.parameters() if p.grad is not None)
+
+
+@pytest.mark.slow
+def test_blocks_compiled_once() -> None:
+    module, compiled = there("llama", "fast", torch.float32), there("llama", "fast", torch.float32)
+    compiled.compile_blocks()  # type: ignore[operator]
+    x = given("llama", torch.float32, "cuda")
+    assert error(compiled(*x).detach().cpu(), module(*x).detach().cpu().numpy()) < TOLERANCE[torch.float32]
 
 
 def test_an_input_on_another_device_is_refused() -> None:
