@@ -238,6 +238,41 @@ for l < L - L:
   z_bsd <- z_bsd + z_{b(s - 2)d}
 return h_bsd + z_{b(s - 1)d}
 
+# two loops in a loop, one reads earlier: bsdlc
+y_bsd = tanh(z_bsd)
+for l < L:
+  for c < C:
+    y_bsd <- y_bsd / 2 + tanh(z_bsd)
+  for c < C:
+    y_bsd <- y_bsd / 2 + tanh(y_{b(s - c)d})
+return y_bsd
+
+# a shift before two loops, of which one shifts: bsdlc
+y_bsd = tanh(z_bsd)
+x_bsd = y_{b(s - 1)d}
+for l < L:
+  y_bsd <- y_bsd / 2 + tanh(z_bsd)
+for c < C:
+  y_bsd <- y_bsd / 2 + tanh(y_{b(s - 2 c)d})
+for l < L:
+  y_bsd <- y_bsd / 2 + tanh(y_{b(s - l)d})
+return y_bsd + x_bsd
+
+# a shift in the first turn of a loop alone: bsdl
+y_bsd = tanh(z_bsd)
+for l < L:
+  y_bsd <- y_bsd / 2 + tanh(where(l < 1, y_{b(s - 1)d}, y_bsd))
+return y_bsd
+
+# a window that is wider in each turn, and loops in it: bsdlc
+y_bsd = tanh(z_bsd)
+for l < L:
+  w_bss' = Sm_s'(where(s - l <= s' <= s, z_bs'd y_bs'd, -inf))
+  for c < C - 1:
+    y_bsd <- y_bsd / 2 + tanh(w_bss' y_bs'd)
+  y_bsd <- y_bsd / 2 + tanh(y_{b(s - l)d})
+return y_bsd
+
 # the least of a window, and what is masked by infinity: bsd
 m_ss' = where(s - 3 < s' <= s, 0, inf)
 w_bss' = Sm_s'(z_bsd z_bs'd - m_ss')

@@ -1053,6 +1053,26 @@ MUTANTS = (
         "interpreters.py::test_each_form_alone[distinct-a loop changes a group of axes and reads it earlier]",
     ),
     _mutant(
+        "what a loop leaves is kept where the loop found it", "program/decoding.py",
+        "if not letter:", "if last not in self.keeping:",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[two loops in a loop, one reads earlier-apart-fast]",
+    ),
+    _mutant(
+        "a tensor that a loop changes is kept at the path of what it was", "program/decoding.py",
+        'self.lying[after] = line, f"{path}.{letter}"', "self.lying[after] = line, path",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a shift before two loops, of which one shifts-apart-fast]",
+    ),
+    _mutant(
+        "a tensor that no turn keeps is kept over all positions", "interpreters/torch/decode.py",
+        'method == "keep" and not e.always', "False",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a window that is wider in each turn, and loops in it-apart-fast]",
+    ),
+    _mutant(
+        "a static cache places what it does not keep last", "interpreters/torch/cache.py",
+        "others.index_copy(axis, (self.newest % count)[None], new)", "self.pad(new, axis, count)",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[a window that is wider in each turn, and loops in it-apart-fast]",
+    ),
+    _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",
         "self._join(whole[:, :-1], source)", "self._join(whole[:, 1:], source)",
         "generate.py::test_log_prob_is_the_chain_rule",

@@ -227,7 +227,9 @@ WITHOUT_FORMULA = {  # another number in each turn, or in turns that no formula 
     "a choice of instances that all turns share", "a choice by two loops", "a choice by numbers that are data",
     "as far back as the turn", "visible positions in the first turn alone",
     "as far back as the turn inside, and changed outside", "all positions in the last turns inside, and changed outside",
-    "a window of a list, and all positions",
+    "a window of a list, and all positions", "two loops in a loop, one reads earlier",
+    "a shift before two loops, of which one shifts", "a shift in the first turn of a loop alone",
+    "a window that is wider in each turn, and loops in it",
 }  # fmt: skip
 
 

@@ -6,6 +6,8 @@ own, so a value over positions is over rows too. `cache.py` derives which tensor
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -81,6 +83,7 @@ class Keep(op.Rewritten):
     argument: Value
     letters: tuple[str, str]  # of the new positions, and of these
     path: str
+    always: bool  # in each turn of the loops around
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +132,19 @@ def continue_functions(
     continued, meanings = dict[str, Function](), Values(legend)
     for function in functions.values():
         own = {(entry.name, entry.loops): entry.kind for entry in kept if entry.layer == function.name and entry.kind != "sum"}
+        entries = [entry for entry in kept if entry.layer == function.name]
+        counts = Counter(_number(entry.full_path.removeprefix(entry.frame).lstrip(".")) for entry in entries)
         steady = {version for version, kind in own.items() if kind == "same"}
         positions = {version: kind for version, kind in own.items() if kind != "same"}
-        new = _Continuing(time, rows, positions, function.name == name, meanings).rewrite_function(function)
+        turns = len({entry.frame for entry in entries})
+        new = _Continuing(time, rows, positions, counts, turns, function.name == name, meanings).rewrite_function(function)
         new = _compute_once(new, steady, "{path}" * (function.name != name))
         continued[function.name] = _narrow(new, continued, time) if function.name == name else new
     return continued
+
+
+def _number(path: str) -> str:
+    return re.sub(r"blocks\.(\d+|\{\w+\})", "blocks.{}", path.removeprefix("{path}"))
 
 
 def reads_cache(function: Function, functions: Mapping[str, Function]) -> bool:
@@ -154,6 +164,8 @@ class _Continuing:
     time: str
     rows: Axes
     kept: Mapping[tuple[str, int], Kind]  # by version, and in how many loops that is
+    counts: Mapping[str, int]  # how many tensors are kept at a path, whatever the turns
+    turns: int  # in how many turns of the loops around and calls of the function that may be
     is_model: bool
     meanings: Values
     new: dict[Value, Value] = field(default_factory=dict)  # of each old value
@@ -204,7 +216,7 @@ class _Continuing:
     def keep(self, value: Value, kind: Kind) -> Line:
         line, path = self.lying[value]
         labels, letter = tuple(self.move_label(label, kind) for label in line.labels), self.other(kind)
-        operation = Keep(value, (self.time, letter), path)
+        operation = Keep(value, (self.time, letter), path, self.counts[_number(path)] == self.turns)
         self.keeping[value] = kept = Value(operation, join_labels(labels), value.kind, value.span)
         return Line(line.name + KEPT, kept, labels)
 
@@ -218,12 +230,15 @@ class _Continuing:
     def rewrite_loop(self, turns: Turns) -> Iterator[Line | Turns]:
         count, first = self.value(turns.count), [line for part in turns.carried for line in self.enter(part, turns)]
         self.around += (turns.letter,)
+        around, times = self.turns, self.meanings.legend.number(turns.loop.count)
+        self.turns *= int(times)
         lines = tuple(self.rewrite_lines(turns.lines))
         read = find_read(lines)
         lines += tuple(line for part in turns.carried for line in self.leave(part, read))
-        self.around = self.around[:-1]
+        self.around, self.turns = self.around[:-1], around
         named = {line.name for line in walk_lines(lines)}
-        carried = [new for part in turns.carried for new in self.rewrite_carried(part) if new.before or new.name in named]
+        carried = [new for part in turns.carried for new in self.rewrite_carried(part, turns.letter * (times > 0))]
+        carried = [part for part in carried if part.before or part.name in named]
         unread = {part for part in carried if part.name.endswith(KEPT) and part.within not in read}
         carried = [replace(part, before=None) if part in unread else part for part in carried]
         yield from (line for line in first if any(part.before is line.value for part in carried))
@@ -239,7 +254,7 @@ class _Continuing:
             if before not in self.keeping and kind is not None:
                 yield self.keep(before, kind)
             if before in self.keeping:
-                self.keeping[within] = self.stand_in(carried.name, before) if kind is not None else self.keeping[before]
+                self.keeping[within] = self.stand_in(carried.name, before)
 
     # What a turn ends with is kept where the next one reads it at other positions and nothing else does.
     def leave(self, carried: Carried, read: Collection[Value]) -> Iterator[Line]:
@@ -251,14 +266,19 @@ class _Continuing:
     def stand_in(self, name: str, value: Value) -> Value:
         return replace(self.keeping[value], operation=op.Input(name + KEPT))
 
-    def rewrite_carried(self, carried: Carried) -> Iterator[Carried]:
+    # A loop that never turns changes nothing; what another leaves is kept only where its last turn keeps it.
+    def rewrite_carried(self, carried: Carried, letter: str) -> Iterator[Carried]:
         before = None if carried.before is None else self.value(carried.before)
         within, last, after = map(self.value, (carried.within, carried.last, carried.after))
         yield Carried(carried.name, before, within, last, after)
-        self.lying[after] = self.lying[last if before is None else before]
-        if before in self.keeping and self.keeping[before] is self.keeping[within]:
-            self.keeping[after] = self.keeping[before]
-        elif last in self.keeping:
+        line, path = self.lying[last if before is None else before]
+        if not letter:
+            self.lying[after] = line, path
+            if before in self.keeping:
+                self.keeping[after] = self.keeping[before]
+            return
+        self.lying[after] = line, f"{path}.{letter}"
+        if last in self.keeping:
             self.keeping[after] = self.stand_in(carried.name, last)
             first = None if before is None else self.keeping[before]
             kept = self.keeping[last]

@@ -83,16 +83,19 @@ class Cache:
         count = x.shape[axis]
         return x if self.asked is None or self.asked >= count else x.narrow(axis, count - self.asked, self.asked)
 
-    def keep(self, path: str, new: Tensor, axis: int, row: int = 0) -> Tensor:
+    def keep(self, path: str, new: Tensor, axis: int, row: int = 0, seen: int | None = None) -> Tensor:
         """All positions of a tensor that are seen: of a window the last ones in their order, else those so far in one store.
 
-        `axis` is that of positions, `row` that of the rows of a batch.
+        `axis` is that of positions, `row` that of the rows of a batch, `seen` how many are seen where this is not kept.
         """
         if path not in self.kept:
-            return self.pad(new, axis, self.count_visible(path))
+            return self.place_new(new, axis, seen or self.count_visible(path))
         if path in self.shared:
             return self.whole[self.shared[path]]
         return self.share(path, self.append(path, self.zero_padding(new, axis, row), axis))
+
+    def place_new(self, new: Tensor, axis: int, count: int) -> Tensor:
+        return self.pad(new, axis, count)
 
     # All other positions are zero in this turn of a loop, or are not needed.
     def pad(self, new: Tensor, axis: int, count: int) -> Tensor:
@@ -248,6 +251,10 @@ class StaticCache(Cache):
         if x.shape[axis] == seen:
             return x
         return x.index_select(axis, self.find_slots(seen) % x.shape[axis])
+
+    def place_new(self, new: Tensor, axis: int, count: int) -> Tensor:
+        others = new.new_zeros((*new.shape[:axis], count, *new.shape[axis + 1 :]))
+        return others.index_copy(axis, (self.newest % count)[None], new)
 
     # The new position overwrites the oldest.
     def append(self, path: str, new: Tensor, axis: int) -> Tensor:

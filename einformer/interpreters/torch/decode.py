@@ -214,7 +214,10 @@ class CachedEmitter(KernelEmitter):
     def code_kept(self, e: Keep) -> tuple[str, tuple[Label, ...]]:
         place, (own, other) = self.find_lying(e.argument), e.letters
         method = "keep" if axis_of(other) == self.context.time else "keep_earlier"
-        text = f"cache.{method}({write_path(e.path)}, {place.name}, {place.labels.index((own,))}{self.row(place.labels)})"
+        seen = ", seen=seen" * (method == "keep" and not e.always)
+        if seen:
+            self.context.wanted["seen"] = None
+        text = f"cache.{method}({write_path(e.path)}, {place.name}, {place.labels.index((own,))}{self.row(place.labels)}{seen})"
         return text, tuple((other,) if label == (own,) else label for label in place.labels)
 
     # The axis of rows is the last argument where padding is masked; the first axis is the default.

@@ -389,7 +389,7 @@ class KernelEmitter(Emitter):
             return self.name(line)
         argument = kernel.argument.operation.argument if isinstance(kernel.argument.operation, Picked) else kernel.argument
         x = next(self.list_names(find_weight(argument)), "x")
-        name = f"{key(x)}{self.weight(kernel.weights[part.operation.number])}"
+        name = f"{key(x.replace(' ', '_'))}{self.weight(kernel.weights[part.operation.number])}"
         self.stored[part] = [Variable(name, (*((letter,) for letter in rest), rows))]
         return name
 
