@@ -110,6 +110,11 @@ MUTANTS = (
         "spellings.py::test_dropout_around_a_sink_drops_keys[features]",
     ),
     _mutant(
+        "a product of sizes is a number in the file", "interpreters/torch/fragments.py",
+        "case Name() if isinstance(self.legend.values.get(size.name), int):", "case Name() if False:",
+        "emitted.py::test_a_size_that_is_a_product_follows_the_config[fast]",
+    ),
+    _mutant(
         "what a turn binds before its layers hides what they give", "interpreters/torch/classes.py",
         "*_list_names(body[start + 1 : first])[0], *_list_names(body[end:])[0]]",
         "*_list_names(body[start + 1 : first], body[end:])[0]]",

@@ -442,6 +442,16 @@ def test_no_size_stands_in_the_code_of_another_model() -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
+def test_a_size_that_is_a_product_follows_the_config(plan: str) -> None:
+    """Shared experts are as large as some of the chosen ones; no axis has how many."""
+    names: dict[str, Any] = {"__name__": "pasted"}
+    exec(compile(model("deepseek_v3").source(plan), "<pasted>", "exec", dont_inherit=True), names)
+    module, bound = names["DeepSeekV3"](names["Config"](M=4, Z=3)), model("deepseek_v3")
+    other = bound.spec.bind(**{**bound.legend.values, "M": 4, "Z": 3, "T": 5, "Y": 2, "P": 1})
+    assert {name: tuple(weight.shape) for name, weight in module.state_dict().items()} == other.weight_shapes()
+
+
+@pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("name", few(SMALL, FEW_TEXTS))
 def test_names_may_be_in_ascii(name: str, plan: str) -> None:
     """The same program: in each place another name, and in no two places one name for two."""

@@ -206,6 +206,8 @@ class Context:
         match size:
             case Name() if axis := self.legend.axis_of_size(size.name):
                 return self.read_constant(axis.letter)
+            case Name() if isinstance(self.legend.values.get(size.name), int):
+                return self.read_scalar(size.name)
             case Number(value=int() as number) if number > 0:
                 return str(number)
             case Product():

@@ -61,20 +61,24 @@ def reads_config(node: ast.AST) -> bool:
     return len(owners) == len(values) and set(owners) <= {"config", "self.config", "self"}
 
 
-# Returns None where the classes differ in more than sizes of the config.
-def find_sizes(first: Sequence[str], other: Sequence[str]) -> dict[str, str] | None:
+# Returns None where the classes differ in more than sizes of the config, and products of these.
+def find_sizes(first: Sequence[str], other: Sequence[str], products: Sequence[str] = ()) -> dict[str, str] | None:
     trees = (ast.parse("\n".join(lines)).body[-1] for lines in (first, other))
-    one, two = (_TOKEN.findall(ast.unparse(_Nameless().visit(tree))) for tree in trees)
+    texts = [ast.unparse(_Nameless().visit(tree)) for tree in trees]
+    for number, words in enumerate(products):
+        written = re.escape(words).replace("config", r"((?:self\.)?)config")
+        texts = [re.sub(written, rf"\1config._{number}", text) for text in texts]
+    one, two = map(_TOKEN.findall, texts)
     sizes: dict[str, str] = {}
     for ours, theirs in itertools.zip_longest(one, two, fillvalue=""):
         config, is_size, size = ours.rpartition("config.")
-        if is_size and (theirs.isdecimal() or theirs.startswith(f"{config}config.")):
+        if is_size and size[0] != "_" and (theirs.isdecimal() or theirs.startswith(f"{config}config.")):
             same = theirs.rpartition(".")[2]
             if sizes.setdefault(size, same) != same:
                 return None
         elif ours != theirs:
             return None
-    return sizes
+    return {size: products[int(same[1:])] if same.startswith("_") else same for size, same in sizes.items()}
 
 
 class _Nameless(ast.NodeTransformer):
@@ -309,16 +313,23 @@ class EmittedFile:
 
     # Take a class for several layers, where they are one layer of the text and differ in names and sizes alone.
     def merge(self, classes: list[tuple[Class, list[str]]]) -> bool:
-        count = len(self.merged)
+        count, products = len(self.merged), [*self.list_products(classes[0][0].make_context(Context, "config."))]
         for place, (other, lines) in enumerate(classes):
             for first, its in classes[:place]:
                 if first.layer.span == other.layer.span and other.layer.name != self.name:
-                    sizes, front = find_sizes(its, lines), self.find_front(first.layer, other.layer)
+                    sizes, front = find_sizes(its, lines, products), self.find_front(first.layer, other.layer)
                     if sizes is not None and self.can_merge(first, sizes, front):
                         self.merged[other.layer.name] = Merged(first.layer.name, sizes)
                         self.hidden[first.layer.name] = self.hidden.get(first.layer.name, frozenset()) | front
                         break
         return len(self.merged) > count
+
+    # The sizes of axes that are made of one that no axis has.
+    def list_products(self, config: Context) -> Iterator[str]:
+        names = {axis.letter: {x.name for x in find_all(Name, axis.size)} for axis in self.spec.axes}
+        for axis in self.spec.axes:
+            if not isinstance(axis.size, Name) and not all(map(self.legend.axis_of_size, names[axis.letter])):
+                yield from filter(None, [config.write_formula(axis.size)])
 
     # The class may have more or fewer axes in front.
     def can_merge(self, first: Class, sizes: Mapping[str, str], front: frozenset[str]) -> bool:
@@ -370,6 +381,9 @@ class EmittedFile:
         for axis in self.spec.axes:
             if isinstance(axis.size, Name) and (size := self.size_of(axis.size.name, axis, config)):
                 yield f"{axis.size.name}{size}" + (f"  # {axis.comment}" if axis.comment else "")
+        for name, value in self.legend.values.items():
+            if self.legend.axis_of_size(name) is None and name not in self.legend.scalars:
+                yield f"{name}: int = {value}"
 
     # `: int = 768`, ` = property(lambda self: self.D // self.A)`; "" for an axis of the inputs.
     def size_of(self, name: str, axis: Axis, config: Context) -> str:
