@@ -110,6 +110,11 @@ MUTANTS = (
         "spellings.py::test_dropout_around_a_sink_drops_keys[features]",
     ),
     _mutant(
+        "a sum of sizes is a factor without parentheses", "interpreters/torch/fragments.py",
+        'if " + " in size and len(several) > 1 else size', "if False else size",
+        "emitted.py::test_a_size_that_is_a_sum_is_a_factor",
+    ),
+    _mutant(
         "a product of sizes is a number in the file", "interpreters/torch/fragments.py",
         "case Name() if isinstance(self.legend.values.get(size.name), int):", "case Name() if False:",
         "emitted.py::test_a_size_that_is_a_product_follows_the_config[fast]",

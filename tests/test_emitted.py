@@ -28,7 +28,7 @@ from einformer.interpreters.torch.plan import PLANS as PLANS_OF
 from einformer.interpreters.torch.source import find_sizes
 from einformer.interpreters.torch.writing import romanise
 from tests.few import FEW_TEXTS, few
-from tests.small import PLANS, SMALL, built, error, inputs, model
+from tests.small import PLANS, SMALL, built, error, inputs, model, weights
 
 ALONE = """
 import sys
@@ -439,6 +439,20 @@ def test_no_size_stands_in_the_code_of_another_model() -> None:
     small = names["Llama"](names["Config"](D=12, G=2, J=3, H=6, F=20, V=11, L=2))
     assert small(torch.zeros(2, 9, dtype=torch.long)).shape == (2, 9, 11)
     assert "    H: int = 64  # head\n" in einformer.model("gpt2").source(mesh="tp=4", shard="tp: a f")
+
+
+def test_a_size_that_is_a_sum_is_a_factor() -> None:
+    """Of the rows of weights in one parameter, of groups of axes and of what a matrix sums."""
+    axes = "axes\n  b: B\n  s: S\n  d: D\n  a: A\n  n: N\n  e: E\n  q: N + E\n"
+    maps = [f"  {x.lower()}_bsqa = z_bsd {x}_dqa\n" for x in "QKV"]
+    head = "model M(z_bsd) -> y_bsd causal in s:\n  weights Q_dqa, K_dqa, V_dqa, O_qad, P_nd, R_ed\n"
+    ends = "  w_bss'a = Sm_s'(q_bsqa k_bs'qa + m_ss')\n  y_bsqa = w_bss'a v_bs'qa\n  h_bsn = z_bsd P_nd\n  g_bse = z_bsd R_ed\n"
+    ends += "  return y_bsqa O_qad + P_nd h_bsn + R_ed g_bse\n"
+    bound = einformer.parse(f"{axes}{head}{''.join(maps)}  m_ss' = where(s' <= s, 0, -inf)\n{ends}").bind(D=7, A=3, N=2, E=5)
+    (array,) = inputs(bound, {"B": 2, "S": 3})
+    expected = bound.reference(array, weights=weights(bound))
+    for plan in PLANS:
+        assert error(built(bound, plan)(torch.from_numpy(array)), expected) < 1e-12
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -28,6 +28,7 @@ from einformer.interpreters.torch.fragments import (
     assign_settings,
     escape_prose,
     has_dropout,
+    multiply_sizes,
     name_block,
     name_function,
     read_settings,
@@ -460,7 +461,7 @@ class Class:
     def write_weight(self, weight: Weight, packing: Packing | None) -> str:
         shape = self.write_shape(weight) or "()"
         if packing is not None:
-            rows = _add_sizes([" * ".join(map(self.making.read_constant, part.rows)) for part in packing.parts])
+            rows = _add_sizes([multiply_sizes(map(self.making.read_constant, part.rows)) for part in packing.parts])
             shape = ", ".join(filter(None, (self.multiply_sizes([packing.experts, packing.columns]), rows)))
         if weight.kind == "buffer":
             return f'self.register_buffer("{key(weight.name)}", torch.zeros({shape}))'
@@ -473,7 +474,7 @@ class Class:
 
     # `D, A * H`.
     def multiply_sizes(self, groups: Iterable[Sequence[str]]) -> str:
-        return ", ".join(" * ".join(map(self.making.read_constant, group)) for group in groups if group)
+        return ", ".join(multiply_sizes(map(self.making.read_constant, group)) for group in groups if group)
 
     # `"QKV": [("Q", (D, H, A), (0, 2, 1)), …]`.
     def write_entry(self, packing: Packing) -> str:
@@ -501,7 +502,7 @@ class Class:
             case RoleKind.BIAS:
                 return f"nn.init.zeros_({parameter})"
             case RoleKind.MATRIX if self.file.plan.initialisation == "fan_in":
-                inputs = " * ".join(map(self.kept.read_constant, role.summed)) or 1
+                inputs = multiply_sizes(map(self.kept.read_constant, role.summed)) or 1
                 return f"nn.init.normal_({parameter}, std=1 / math.sqrt({inputs}))"
             case RoleKind.MATRIX if role.residual is not None:
                 terms, turns = role.residual
@@ -581,7 +582,7 @@ class Class:
 
 
 def _add_sizes(sizes: list[str]) -> str:
-    return " + ".join(sizes) if len(sizes) == 1 or len(set(sizes)) > 1 else f"{len(sizes)} * {sizes[0]}"
+    return " + ".join(sizes) if len(sizes) == 1 or len(set(sizes)) > 1 else multiply_sizes((str(len(sizes)), sizes[0]))
 
 
 def _write_tensor(line: Line) -> Tensor:

@@ -25,6 +25,7 @@ from einformer.interpreters.torch.fragments import (
     combine_kinds,
     list_conditions,
     multiply,
+    multiply_sizes,
     number_axis,
     order_dims,
     zero_early,
@@ -577,7 +578,7 @@ class Emitter:
     def emit_recurrence(self, line: Line, recur: op.Recur) -> Iterator[str]:
         axis = line.labels.index((recur.letter,))
         rest, steps = (*line.labels[:axis], *line.labels[axis + 1 :]), f"{key(line.name)}_steps"
-        sizes = [" * ".join(map(self.context.size, label)) for label in rest]
+        sizes = [multiply_sizes(map(self.context.size, label)) for label in rest]
         whole = recur.so_far.kind == "integer"
         self.context.needs |= dict.fromkeys(["device"] if whole else ["dtype", "device"])
         kind, mesh = f"dtype={'torch.long' if whole else 'dtype'}, device=device", self.context.find_mesh(recur.letter)

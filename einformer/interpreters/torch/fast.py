@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.emit import Emitter, Variable, code_turning
-from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Dims, Fragment, align, permute
+from einformer.interpreters.torch.fragments import ATOM, PRODUCT, Dims, Fragment, align, multiply_sizes, permute
 from einformer.interpreters.torch.parallel import describe_exchange
 from einformer.language.sizes import Legend
 from einformer.language.tree import Layer, Weight
@@ -371,7 +371,7 @@ class KernelEmitter(Emitter):
         x, rest = self.merge_columns(kernel)
         part_of = {part.operation.number: part for part in parts if isinstance(part.operation, Part)}
         names = [self.name_part(part_of[k], kernel, rest) if k in part_of else "_" for k in range(len(kernel.rows))]
-        sizes = [" * ".join(map(self.context.read_constant, rows)) for rows in kernel.rows]
+        sizes = [multiply_sizes(map(self.context.read_constant, rows)) for rows in kernel.rows]
         how = f"chunk({len(sizes)}, -1)" if len(set(sizes)) == 1 else f"split(({', '.join(sizes)}), -1)"
         matrix = self.join_packed(kernel.weights) + (".mT" if kernel.experts else ".T")
         bias = f", {self.join_packed(kernel.biases)}" if kernel.biases else ""
@@ -594,7 +594,7 @@ class KernelEmitter(Emitter):
         packing = next(candidate for candidate in self.shell.packings if names[0] in candidate.names)
         if names == packing.names:
             return f"self.{packing.name}"
-        sizes = [" * ".join(map(self.context.read_constant, part.rows)) for part in packing.parts]
+        sizes = [multiply_sizes(map(self.context.read_constant, part.rows)) for part in packing.parts]
         ends = [" + ".join(sizes[:k]) for k in range(len(sizes) + 1)]
         parts = [f"self.{packing.name}[..., {ends[k]}:{ends[k + 1]}]" for k in map(packing.names.index, names)]
         return parts[0] if len(parts) == 1 else f"torch.cat(({', '.join(parts)}), -1)"

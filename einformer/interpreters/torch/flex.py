@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from einformer.interpreters.torch.fast import KernelEmitter
-from einformer.interpreters.torch.fragments import ATOM, INDENT, LOOSE, POWER, PRODUCT, Dims, Fragment, align
+from einformer.interpreters.torch.fragments import ATOM, INDENT, LOOSE, POWER, PRODUCT, Dims, Fragment, align, multiply_sizes
 from einformer.program import operations as op
 from einformer.program.kernels import Attention, Score, Taken
 from einformer.program.operations import Line, Value
@@ -110,7 +110,7 @@ class FlexEmitter(KernelEmitter):
         self.context.needs["device"] = None
         axes = {letter for condition in conditions for letter in condition.axes}
         sizes = [
-            " * ".join(map(self.context.size, letters)) if axes & {*letters} else "None"
+            multiply_sizes(map(self.context.size, letters)) if axes & {*letters} else "None"
             for letters in (kernel.batch, (*kernel.heads, *kernel.groups))
         ]
         sizes += [self.context.size(kernel.position), self.context.size(kernel.over)]
@@ -146,7 +146,7 @@ class FlexEmitter(KernelEmitter):
         places = {kernel.batch[0]: "batch", kernel.position: "query", kernel.over: "key"}
         heads = (*kernel.heads, *kernel.groups)
         for place, letter in enumerate(heads):
-            below = " * ".join(map(self.context.size, heads[place + 1 :]))
+            below = multiply_sizes(map(self.context.size, heads[place + 1 :]))
             digit = f"head // ({below})" if " " in below else f"head // {below}" if below else "head"
             places[letter] = f"({digit}) % {self.context.size(letter)}" if place and below else digit
             if place and not below:

@@ -61,6 +61,12 @@ def uses(code: str, name: str) -> bool:
     return re.search(rf"(?<![\w.\"]){name}\b", _drop_comments(code)) is not None
 
 
+# `A * (N + E)`.
+def multiply_sizes(sizes: Iterable[str]) -> str:
+    several = [*sizes]
+    return " * ".join(f"({size})" if " + " in size and len(several) > 1 else size for size in several)
+
+
 # The axes in which names end, and those of `torch.einsum`.
 def find_letters(code: str, letters: frozenset[str]) -> set[str]:
     ends = re.findall(r"(?<=_)[^\W_]+\b|\b[^\W\d_]\d*\b|(?<=[\",>])[a-zA-Z]+(?=[-\",])", _drop_comments(code))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol
 
-from einformer.interpreters.torch.fragments import ATOM, SUM, Context, Dims, Fragment, list_conditions, permute
+from einformer.interpreters.torch.fragments import ATOM, SUM, Context, Dims, Fragment, list_conditions, multiply_sizes, permute
 from einformer.language.calls import axis_of
 from einformer.language.tree import Name
 from einformer.program.collectives import (
@@ -480,7 +480,7 @@ def code_exchange(emitter: Emits, value: Value, wanted: Dims | None) -> Fragment
             return Fragment(f"numbers_near({emitter.context.write_window(letter)}, device)", (letter,), "integer")
         case Shifted(argument, mesh, label):
             helpers |= {"MESH": None, "rank_of": None}
-            sizes = " * ".join(map(emitter.context.size, label))
+            sizes = multiply_sizes(map(emitter.context.size, label))
             number = emitter.code(argument, wanted)
             return replace(number, text=f'{number.at(SUM)} - rank_of("{mesh}") * {sizes}', level=SUM)
         case Inside(argument, size):
