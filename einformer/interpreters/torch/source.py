@@ -29,7 +29,7 @@ from einformer.language.calls import slot_letters
 from einformer.language.printer import expression
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
-from einformer.language.tree import Axis, Index, Layer, Name, Scalar, Spec
+from einformer.language.tree import Axis, Expression, Index, Layer, Name, Scalar, Spec
 from einformer.language.walk import equations, find_all, list_letters, loops
 from einformer.language.weights import key
 from einformer.program.collectives import Near, Neighbours
@@ -326,10 +326,12 @@ class EmittedFile:
 
     # The sizes of axes that are made of one that no axis has.
     def list_products(self, config: Context) -> Iterator[str]:
-        names = {axis.letter: {x.name for x in find_all(Name, axis.size)} for axis in self.spec.axes}
         for axis in self.spec.axes:
-            if not isinstance(axis.size, Name) and not all(map(self.legend.axis_of_size, names[axis.letter])):
+            if not (isinstance(axis.size, Name) or self.is_made_of_axes(axis.size)):
                 yield from filter(None, [config.write_formula(axis.size)])
+
+    def is_made_of_axes(self, size: Expression) -> bool:
+        return all(self.legend.axis_of_size(x.name) for x in find_all(Name, size))
 
     # The class may have more or fewer axes in front.
     def can_merge(self, first: Class, sizes: Mapping[str, str], front: frozenset[str]) -> bool:
@@ -391,7 +393,8 @@ class EmittedFile:
             size = self.legend.length(axis.letter)
         except EinformerError:
             return ""
-        formula = config.write_formula(axis.default) if axis.default and name not in self.legend.values else ""
+        own = axis.default and name not in self.legend.values and self.is_made_of_axes(axis.default)
+        formula = config.write_formula(axis.default) if axis.default and own else ""
         return f" = property(lambda self: {formula})" if "self." in formula else f": int = {size}"
 
     # A scalar is a number, or a list over the turns of a loop or a bound axis.
