@@ -8,3 +8,7 @@ from einformer.contracts.switch import off, on
 from einformer.contracts.watch import Watch, watch
 
 __all__ = ["T", "Watch", "bind", "contract", "off", "on", "probe", "sizes", "watch"]
+
+
+def __dir__() -> list[str]:
+    return __all__

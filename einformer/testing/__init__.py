@@ -17,3 +17,7 @@ __all__ = [
     "assert_implements",
     "assert_permutation_equivariant",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
