@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,3 +210,10 @@ def test_no_file_ends_the_linting_of_others(
     assert out.encode()
     assert all(letter.isprintable() or letter == "\n" for letter in out)
     assert all(line.startswith("::") == (form == "github") for line in out.splitlines() if "::" in line[:2])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes")
+def test_a_pipe_that_nobody_writes_is_an_empty_text(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "einformer", "check", str(pipe(tmp_path / "a.ein"))]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (answer.returncode, answer.stdout[:5]) == (1, "E105 ")

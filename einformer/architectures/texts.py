@@ -118,6 +118,13 @@ def text(name: str) -> Source:
     return Source(f"{name}.ein", (_SHIPPED / f"{name}.ein").read_text(encoding="utf-8"))
 
 
+# Opening a pipe does not wait for somebody to write: one that nobody holds open is empty.
+def _open_at_once(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
 # The text of a target and its name for messages. Raises EinformerError E801, E802.
 def read(target: str | pathlib.Path) -> Source:
     if row := models().get(str(target)):
@@ -131,7 +138,7 @@ def read(target: str | pathlib.Path) -> Source:
         fix = f"a file, or one of {', '.join(near)}; `einformer list` names all"
         raise fail("E802", f"`{target}` is neither a file nor a shipped architecture", fix=fix)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8", newline="", opener=_open_at_once) as file:
             return Source(str(target), file.read(MAXIMUM_FILE + 1))
     except (OSError, UnicodeDecodeError) as error:
         raise fail("E801", f"`{target}` cannot be read: {error}", fix="a text in UTF-8") from error

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from einformer.interpreters.count.roofline import TimeBound
     from einformer.language.binding import Given
     from einformer.objects import Model, Specification
+    from einformer.report.fit import Fit
     from einformer.report.shipped import Architecture
 
 OK, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -254,46 +255,53 @@ _OF_STEP = ("precision", "recompute", "mesh", "shard", "zero", "microbatches")
 
 def _fit(options: argparse.Namespace) -> int:
     from einformer.report import fit
-    from einformer.report.fit import BYTES, NUMBERS, parse_quantity
 
-    answer, training = _read_target(options), not options.generation
+    answer = _read_target(options)
     letter = options.solve or ("D" if options.parameters else "B")
-    _refuse(options, "without `--generation`", *["cache", "weights"] * training)
+    _refuse(options, "without `--generation`", *["cache", "weights"] * (not options.generation))
     if letter == "mesh":
         return _fit_mesh(options, answer)
     if options.parameters:
         _refuse(options, "to `--parameters`", "generation", "batch", "seq", *_OF_STEP)
-        fitted = fit.of_parameters(answer, parse_quantity(options.parameters, NUMBERS), letter, options.step)
+        fitted = fit.of_parameters(answer, fit.parse_quantity(options.parameters, fit.NUMBERS), letter, options.step)
     else:
-        _refuse(options, "to `--memory`", "step")
-        _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero", "microbatches")))
-        _refuse(options, "to a mesh", *["weights"] * (options.mesh is not None))
-        _refuse(options, "without `--mesh`", *(("shard", "zero", "microbatches") if options.mesh is None else ()))
-        _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
-        _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
-        inputs = _read_inputs(options, answer)
-        _set_defaults(options)
-        fitted = fit.in_memory(
-            answer,
-            parse_quantity(options.memory, BYTES),
-            letter,
-            use="training" if training else "generation",
-            precision=options.precision,
-            recompute=options.recompute,
-            mesh=options.mesh or "",
-            shard=options.shard or "",
-            zero=options.zero or 0,
-            microbatches=options.microbatches or 1,
-            cache=options.cache or "",
-            file=options.weights or "",
-            **inputs,
-        )
+        fitted = _fit_memory(options, answer, letter)
     if options.json:
         show_json({"target": options.target, "title": answer.spec.title} | fitted.data())
     else:
         about = [answer.spec.title or options.target, *(f"{letter} = {size:,}" for letter, size in fitted.inputs.items())]
         show(f"{', '.join(about)}\n\n{align_texts(list(fitted.rows()))}")
     return OK
+
+
+# The largest size of a letter for so many bytes.
+def _fit_memory(options: argparse.Namespace, answer: Model, letter: str) -> Fit:
+    from einformer.report import fit
+
+    training = not options.generation
+    _refuse(options, "to `--memory`", "step")
+    _refuse(options, "to `--generation`", *(() if training else ("recompute", "zero", "microbatches")))
+    _refuse(options, "to a mesh", *["weights"] * (options.mesh is not None))
+    _refuse(options, "without `--mesh`", *(("shard", "zero", "microbatches") if options.mesh is None else ()))
+    _refuse(options, "without `--shard`", *["mesh"] * (options.shard is None))
+    _refuse(options, f"where {letter} is solved", *(flag for flag, size in _OF_INPUTS.items() if size == letter))
+    inputs = _read_inputs(options, answer)
+    _set_defaults(options)
+    return fit.in_memory(
+        answer,
+        fit.parse_quantity(options.memory, fit.BYTES),
+        letter,
+        use="training" if training else "generation",
+        precision=options.precision,
+        recompute=options.recompute,
+        mesh=options.mesh or "",
+        shard=options.shard or "",
+        zero=options.zero or 0,
+        microbatches=options.microbatches or 1,
+        cache=options.cache or "",
+        file=options.weights or "",
+        **inputs,
+    )
 
 
 # The smallest mesh for a step.
