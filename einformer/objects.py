@@ -634,20 +634,22 @@ class Model:
         ascii: bool = False,
         mesh: str | Mapping[str, int] = "",
         shard: str = "",
+        recompute: str = "none",
     ) -> str:
         """Returns the file of PyTorch that `build` compiles, by the plan `fast`, `flex` or `notation`. It needs torch alone.
 
         By `flex` attention whose masks or scores are more than causal calls FlexAttention, which a GPU runs, compiled.
+        With `recompute="full"` the turns of loops keep their inputs alone, and are computed again in the backward pass.
 
         `annotations` annotates its tensors for jaxtyping, `Float[Tensor, "b s d"]`. With `check`, jaxtyping and beartype
         check every call of its classes and functions, with the sizes of its `Config`. `ascii` spells names in ASCII,
         `gamma` for `γ`, also those of weights. With a `mesh`, `dp=2,tp=4`, and a map of letters to its axes,
         `tp: g f v; dp: b`, it is the file of each rank. A letter in brackets, `tp: g f v (s)`, is split between sublayers.
-        Raises EinformerError E741 to E744.
+        Raises EinformerError E605, E741 to E744.
         """
         from einformer.interpreters.torch import source
 
-        chosen = replace(self._plan(plan), sharding=self._shard(mesh, shard))
+        chosen = replace(self._plan(plan, recompute=recompute), sharding=self._shard(mesh, shard))
         return source.write_source(self.spec.tree, self.spec.name, self.legend, chosen, _style(annotations, check, ascii))
 
     def cached_source(
@@ -678,13 +680,14 @@ class Model:
         mesh: DeviceMesh | str | Mapping[str, int] | None = None,
         shard: str = "",
         zero: int = 0,
+        recompute: str = "none",
     ) -> Module:
         """Returns the `nn.Module` with new random weights, in training mode, in float32 by default.
 
         Its inputs have their axes in the order of their letters. Wrong inputs raise EinformerError E701 to E703. All plans
         have the same state-dict keys and shapes, those of `weight_shapes`. A model `from_huggingface` has
         `load_huggingface`, `to_huggingface` and `save_huggingface`. With `check="beartype"` jaxtyping and beartype check
-        every call inside too, as in `source(check=True)`.
+        every call inside too, as in `source(check=True)`. `recompute` is that of `source`.
 
         With a `mesh` and a map of letters to its axes, `tp: g f v; dp: b`, it is the module of this rank. The mesh is a
         `DeviceMesh` whose axes have names, or `dp=2,tp=4` over all ranks of the process group. Its weights are parts of the
@@ -694,11 +697,13 @@ class Model:
         """
         from einformer.interpreters.torch import module
 
+        if mesh is not None and recompute != "none":
+            raise fail("E605", "there is no recomputation of a rank of a mesh", fix='`recompute="none"`')
         if mesh is not None:
             return self._build_rank(mesh, shard, device, dtype, plan, initialisation, check, zero)
         if shard or zero:
             raise fail("E745", "there is a map of letters, and no mesh", fix='`mesh="tp=2"`, or no map')
-        return cast("Module", module.build(self._recipe(plan, initialisation, check), device, dtype))
+        return cast("Module", module.build(self._recipe(plan, initialisation, check, recompute), device, dtype))
 
     # Where the ranks disagree, or one cannot build its module, all raise an error.
     def _build_rank(
@@ -791,14 +796,18 @@ class Model:
         refuse_remainders(sharding, legend)
         return legend, sharding
 
-    def _plan(self, plan: str, initialisation: str | None = None) -> Plan:
+    def _plan(self, plan: str, initialisation: str | None = None, recompute: str = "none") -> Plan:
         from einformer.interpreters.torch.plan import INITIALISATIONS, PLANS
 
         scheme = initialisation or self._origin.initialisation.scheme
         check_name(INITIALISATIONS, "initialisation", scheme)
-        return replace(find_row(PLANS, "plan", plan), initialisation=scheme, deviation=self._origin.initialisation.deviation)
+        check_name(("none", "full"), "recomputation of a module", recompute)
+        chosen = replace(find_row(PLANS, "plan", plan), recompute=recompute == "full")
+        return replace(chosen, initialisation=scheme, deviation=self._origin.initialisation.deviation)
 
-    def _recipe(self, plan: str, initialisation: str | None = None, check: str | None = None) -> Recipe:
+    def _recipe(
+        self, plan: str, initialisation: str | None = None, check: str | None = None, recompute: str = "none"
+    ) -> Recipe:
         from einformer.huggingface.tensors import HuggingFaceWeights
         from einformer.interpreters.torch.generate import Decodes
         from einformer.interpreters.torch.module import Recipe
@@ -806,7 +815,7 @@ class Model:
 
         if check is not None:
             check_name(("beartype",), "checker", check)
-        chosen, origin = self._plan(plan, initialisation), self._origin
+        chosen, origin = self._plan(plan, initialisation, recompute), self._origin
         methods = (*((HuggingFaceWeights,) if origin.family else ()), *((Decodes,) if self.spec.layer.time else ()))
         keep = functools.partial(keeping.kept, self.spec.tree, self.spec.name, self.legend)
         style, theirs = _style(check=check is not None), (origin.family, origin.config, origin.part)

@@ -578,6 +578,16 @@ MUTANTS = (
         "lowering.py::test_a_mask_that_looks_ahead_is_not_causal",
     ),
     _mutant(
+        "a turn that is computed again draws other numbers", "interpreters/torch/classes.py",
+        "use_reentrant=False)", "use_reentrant=False, preserve_rng_state=False)",
+        "recompute.py::test_values_and_gradients_stay[gpt2]",
+    ),
+    _mutant(
+        "turns keep all that they compute", "interpreters/torch/classes.py",
+        'use_reentrant=False)" if recompute else', 'use_reentrant=False)" if False else',
+        "recompute.py::test_a_block_more_keeps_its_input_alone[llama]",
+    ),
+    _mutant(
         "a head of queries is another in FlexAttention", "interpreters/torch/flex.py",
         'f"head % {self.context.size(letter)}"', 'f"head // {self.context.size(letter)}"',
         "flex.py::test_masks_and_scores_are_functions_of_a_pair[ALiBi]",

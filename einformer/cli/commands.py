@@ -141,7 +141,7 @@ def _write_source(options: argparse.Namespace) -> int:
     whole = _read_target(options)
     model = whole.stage(*options.stage) if options.stage else whole
     if options.text:
-        _refuse(options, "with `--text`", "plan", "annotations", "check", "ascii", "mesh", "shard")
+        _refuse(options, "with `--text`", "plan", "recompute", "annotations", "check", "ascii", "mesh", "shard")
         text = str(model.spec)
         return _write(options, text, text=text)
     _refuse(options, "with `--check`, which annotates too", *["annotations"] * options.check)
@@ -150,7 +150,9 @@ def _write_source(options: argparse.Namespace) -> int:
     _refuse(options, "with `--mesh`", *["check"] * (options.mesh is not None))
     plan = options.plan or "fast"
     style = {"annotations": options.annotations, "check": options.check, "ascii": options.ascii}
-    text = model.source(plan, **style, mesh=options.mesh or "", shard=options.shard or "")
+    text = model.source(
+        plan, **style, mesh=options.mesh or "", shard=options.shard or "", recompute=options.recompute or "none"
+    )
     return _write(options, text, plan=plan, source=text)
 
 

@@ -367,6 +367,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
                     choices=("fast", "flex", "notation"),
                 ),
                 _make_option(
+                    "--recompute",
+                    "Recompute turns of loops in the backward pass: none or full. Default: none.",
+                    choices=("none", "full"),
+                ),
+                _make_option(
                     "--text", "Print the equations instead, with the library's layers written out.", action="store_true"
                 ),
                 _make_option("--annotations", "Annotate tensors with their axes, for jaxtyping.", action="store_true"),

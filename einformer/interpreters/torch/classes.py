@@ -80,7 +80,7 @@ class Turn:
     # Returns None where several loops have the blocks, or a turn needs more than they have or gives nothing. `heads` stand
     # before the body, in which a call of the block takes the place of the lines.
     @classmethod
-    def take(cls, body: list[str], formals: Sequence[str], heads: Sequence[str]) -> Turn | None:
+    def take(cls, body: list[str], formals: Sequence[str], heads: Sequence[str], recompute: bool = False) -> Turn | None:
         (start, *more) = [number for number, line in enumerate(body) if "self.blocks" in line] or [0, 0]
         if more or not (header := _TURNS.fullmatch(body[start])):
             return None
@@ -100,7 +100,10 @@ class Turn:
         names = {*formals, *others, *_list_names(body[:start], body[start + 1 : first])[1], loop}
         typed = [(name, "int" if name == loop else _find_type(name, heads)) for name in reads if name in names]
         inputs = dict(sorted(typed, key=lambda pair: (pair[0] not in outputs, pair[1] != "Tensor")))
-        body[first:end] = [f"{INDENT}{', '.join(outputs)} = block({', '.join(inputs)})"]
+        call = (
+            f"checkpoint({', '.join(['block', *inputs])}, use_reentrant=False)" if recompute else f"block({', '.join(inputs)})"
+        )
+        body[first:end] = [f"{INDENT}{', '.join(outputs)} = {call}"]
         lines = [shift(re.sub(r"\bblock\.", "self.", line), 0, line) for line in lines]
         return cls(inputs, outputs, [name for name in reads if name in settings], lines)
 
@@ -550,7 +553,7 @@ class Class:
         body = list(self.emitter.body())
         heads = write_heads(self.context, body, self.emitter.define_scalar)
         formals = [self.context.name_tensor(formal) for formal in self.layer.formals]
-        self.blocks.turn = Turn.take(body, formals, heads) if self.turning else None
+        self.blocks.turn = Turn.take(body, formals, heads, self.file.plan.recompute) if self.turning else None
         return [*(write_heads(self.context, body, self.emitter.define_scalar) if self.blocks.turn else heads), *body]
 
     def name_callee(self, call: Call) -> str:

@@ -53,7 +53,7 @@ def write_cached_source(
 ) -> str:
     special = specialise(spec, name)
     rows = find_rows(next(layer for layer in special.layers if layer.name == name))
-    plan = replace(plan, flex=False)  # a step has one query, for which no blocks can be left out
+    plan = replace(plan, flex=False, recompute=False)  # a step has one query, of which no blocks are left out, and no gradient
     lowered, sharding, time = lower_functions(special, legend), plan.sharding, find_time(special)
     if sharding is not None:  # a step has one position, which no ranks can share
         sharding = replace(sharding, yielding=())

@@ -25,7 +25,8 @@ class Plan:
     """The choices that the equations never mention.
 
     `fast` fuses and picks layouts; without it there is one `torch.einsum` or primitive for each equation, in order. With
-    `flex` attention whose masks or scores are more than causal calls FlexAttention.
+    `flex` attention whose masks or scores are more than causal calls FlexAttention. With `recompute` the turns of loops keep
+    their inputs alone, and are computed again in the backward pass.
     `initialisation`: `gpt2` starts matrices and tables at `deviation`, those that write to the residual stream at that over
     sqrt(2 L) (two parts in each of L blocks); `fan_in` starts matrices at 1 / sqrt(inputs). Gains start at 1, biases at 0.
     With a `sharding` the file computes what one rank of its mesh does.
@@ -36,6 +37,7 @@ class Plan:
     deviation: float = 0.02
     sharding: Sharding | None = None
     flex: bool = False
+    recompute: bool = False
 
     # `fast`, `notation` or `flex`.
     @property

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from einformer.errors import EinformerError, Span
+from einformer.errors import EinformerError, Span, fail
 from einformer.interpreters.torch.classes import Class, Comment
 from einformer.interpreters.torch.fast import HELPERS as KERNEL_HELPERS
 from einformer.interpreters.torch.flex import HELPERS as FLEX_HELPERS
@@ -284,6 +284,8 @@ class EmittedFile:
         classes = self.classes(layers)
         while self.merge(classes):
             classes = self.classes(layers)
+        if self.plan.recompute:
+            self.refuse_kept_turns([cls for cls, _ in classes])
         spell = str if names is None else functools.partial(to_ascii, names=names)
         classes = classes if names is None else [(cls, [spell(line) for line in part]) for cls, part in classes]
         bodies = ["\n".join(short for line in part for short in fold(line)) for _, part in classes]
@@ -295,6 +297,17 @@ class EmittedFile:
         fields = map(spell, (*self.sizes(classes[0][0].make_context(Context, "self.")), *self.scalars()))
         code = "\n".join([*self.config([*fields], code), code])
         return spell("\n".join([*self.doc(code), "", *_write_imports(code), "", "", f"{code}\n"])), classes
+
+    # Every turn of a loop with weights must be a block with a forward.
+    def refuse_kept_turns(self, classes: Sequence[Class]) -> None:
+        looping = [cls for cls in classes if cls.blocks.depth]
+        kept = next((cls for cls in looping if cls.blocks.turn is None), None)
+        if kept is not None or not looping or self.plan.sharding is not None:
+            name = self.name if kept is None else kept.layer.name
+            why = (
+                "of a rank of a mesh" if self.plan.sharding is not None else f"of `{name}`, which has no blocks with a forward"
+            )
+            raise fail("E605", f"there is no recomputation {why}", fix='`recompute="none"`')
 
     # A class stands once for all layers that it computes.
     def classes(self, layers: Mapping[str, Layer]) -> list[tuple[Class, list[str]]]:
@@ -452,6 +465,7 @@ _IMPORTS = {  # what of a file needs them
     "from beartype import beartype": "@jaxtyped",
     "from jaxtyping import ": "Float|Int|Num|jaxtyped",
     "from torch import Tensor, nn": "nn|Tensor",
+    "from torch.utils.checkpoint import checkpoint": "checkpoint",
     "from torch.nn.attention.flex_attention import ": "AuxRequest|create_block_mask|flex_attention",
     "from torch.distributed.device_mesh import DeviceMesh": "DeviceMesh",
 }
