@@ -23,10 +23,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
 
 
+# The garbage collector walks what a file of tests leaves once, after it, and never the modules: it took a tenth of the time.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Modules stay to the end: the garbage collector does not walk them again and again."""
     gc.freeze()
-    gc.set_threshold(50_000)
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture

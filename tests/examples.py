@@ -7,15 +7,19 @@ frame that the language reference shows; what they do not use is left out of it,
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from einformer.cli import main
 from einformer.errors import Finding, Source
 from tests.refusals import findings_of
 
@@ -114,10 +118,30 @@ def answers(block: Example, folder: Path) -> str:
 
 
 def _output(command: str, folder: Path) -> str:
-    """What a command prints, where `einformer` is the one of this environment."""
+    """What a command prints, where `einformer` is the one of this environment. Before a pipe it runs in this process."""
+    first, pipe, rest = command.partition(" | ")
+    words = shlex.split(first) if first.startswith("einformer ") and not set(";<>$&`*") & set(first) else []
+    if not words:
+        return _run_in_shell(command, folder, "")
+    out = io.StringIO()
+    aside = io.StringIO() if pipe else out
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(aside):
+        main(words[1:])
+    return aside.getvalue() + _run_in_shell(rest, folder, out.getvalue()) if pipe else out.getvalue()
+
+
+def _run_in_shell(command: str, folder: Path, text: str) -> str:
     path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
     run = subprocess.run(
-        command, shell=True, cwd=folder, env=os.environ | {"PATH": path}, stdout=-1, stderr=-2, text=True, encoding="utf-8"
+        command,
+        shell=True,
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        input=text,
+        stdout=-1,
+        stderr=-2,
+        text=True,
+        encoding="utf-8",
     )
     return run.stdout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from pathlib import Path
@@ -22,9 +21,7 @@ ARCHITECTURES = Path(einformer.__file__).parent / "architectures"
 CONFIGS = Path(__file__).parent / "configs"
 
 
-@functools.cache
-def found() -> listing.Shipped:
-    return listing.list_shipped()
+found = listing.list_shipped
 
 
 # How each attends, as the papers say it; the others are compared with the texts themselves.
@@ -135,7 +132,9 @@ def test_torch_is_not_loaded() -> None:
     import subprocess
     import sys
 
+    few = "shipped.texts.shipped = lambda: ('gpt2',); row = shipped.models()['gpt2']; shipped.models = lambda: {'gpt2': row}"
     code = (
-        "import sys; from einformer.cli import main; main(['list']); sys.exit('torch' in sys.modules or 'sympy' in sys.modules)"
+        f"import sys; from einformer.report import shipped; {few}; from einformer.cli import main; main(['list']); "
+        "sys.exit('torch' in sys.modules or 'sympy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0

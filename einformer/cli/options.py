@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from typing import Any, NamedTuple, get_args
 
@@ -511,6 +512,7 @@ def _list_commands() -> str:
 
 
 # Makes the parser of all commands. `options.command` is the name of the called command.
+@functools.cache
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     about = f"{_ABOUT}\n\n{_list_commands()}\n\n`einformer COMMAND --help` lists the options of a command."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -44,6 +45,7 @@ class Shipped:
         return asdict(self)
 
 
+@functools.cache
 def list_shipped() -> Shipped:
     """Returns the architectures and models that ship.
 
