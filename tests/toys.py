@@ -355,6 +355,7 @@ def config_of(name: str) -> dict[str, Any]:
     return {key: value for key, value in keys.items() if key not in LISTS or key in TOYS[name][1]}
 
 
+@functools.cache
 def architecture_of(name: str) -> str:
     """The text that a toy's config chooses, which is not read for it."""
     return import_config(config_of(name)).architecture

@@ -83,9 +83,10 @@ class Family:
         return ["model_type", *(key.key for key in self.keys), *self.fixed, *self.lists, *self.ignored]
 
 
-def families() -> list[str]:
+@functools.cache
+def families() -> tuple[str, ...]:
     names = {path.name.removesuffix(".toml") for path in _TABLES.iterdir() if path.name.endswith(".toml")}
-    return sorted(names - _NO_FAMILY)
+    return tuple(sorted(names - _NO_FAMILY))
 
 
 # The models of a family may follow several texts.
