@@ -1325,6 +1325,16 @@ MUTANTS = (
         "lambda seen, moved: seen < moved", "lambda seen, moved: seen > moved",
         "testing.py::test_a_property_names_the_input_that_moved",
     ),
+    _mutant(
+        "axes without a name are one and the same", "contracts/annotations.py",
+        'return len(set(rests)) < 2 and rests.count("...") < 2', "return True",
+        "contracts.py::test_several_axes_and_kinds_are_judged_as_jaxtyping_judges",
+    ),
+    _mutant(
+        "tokens have any shape", "contracts/annotations.py",
+        'if all(slots):', 'if all(slots) and array.dtype.__name__ in ("Float", "Shaped"):',
+        "contracts.py::test_several_axes_and_kinds_are_judged_as_jaxtyping_judges",
+    ),
     # --------------------------------------------------------------------------------------------------------------------- lint
     _mutant(
         "a mask may show the future", "notes/judge.py",

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Optional
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -675,6 +676,32 @@ def test_longer_names_are_judged_as_letters_are(sizes: tuple[int, ...], array: A
         assert verdicts == {"E720"}
     else:
         assert verdicts == {""}
+
+
+TOKENS = {  # annotations of two parameters by jaxtyping, and whether the second may have the shape (2, 5) beside (2, 3, 4)
+    "one name of several axes": ('Float[torch.Tensor, "*batch dim"]', 'Int[torch.Tensor, "*batch"]', False),
+    "whole numbers with a sign": ('Float[torch.Tensor, "batch seq dim"]', 'Int[torch.Tensor, "batch seq"]', False),
+    "any numbers": ('Float[torch.Tensor, "batch seq dim"]', 'Num[torch.Tensor, "batch seq"]', False),
+    "two names of several axes": ('Float[torch.Tensor, "*batch dim"]', 'Int[torch.Tensor, "*other"]', True),
+    "axes without a name": ('Float[torch.Tensor, "... seq dim"]', 'Int[torch.Tensor, "... other"]', True),
+}
+
+
+@pytest.mark.parametrize("case", TOKENS)
+def test_several_axes_and_kinds_are_judged_as_jaxtyping_judges(case: str) -> None:
+    def embed(x: Any, tokens: Any, bias: Any) -> None: ...
+
+    *annotations, fits = TOKENS[case]
+    x, tokens = (eval(annotation, vars(jaxtyping) | {"torch": torch}) for annotation in annotations)
+    embed.__annotations__ = {"x": x, "tokens": tokens, "bias": Float[torch.Tensor, "dim"]}
+    arguments = t(2, 3, 4), torch.zeros(2, 5, dtype=torch.int64), t(4)
+    assert code(lambda: ein.contract(embed)(*arguments)) == ("" if fits else "E720")
+    try:
+        jaxtyped(typechecker=beartype)(embed)(*arguments)
+    except TypeCheckError:
+        assert not fits
+    else:
+        assert fits
 
 
 def test_sizes_of_longer_names_have_these_names() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -23,7 +23,7 @@ _JAXTYPING = KINDS | {
     word: name.replace("bfloat", "BFloat").replace("float", "Float").replace("uint", "UInt").replace("int", "Int")
     for word, name in EXACT.items()
 }
-_WORDS = {name: word for word, name in _JAXTYPING.items()} | {"Shaped": ""}
+_WORDS = {name: word for word, name in _JAXTYPING.items()} | {"Int": "int", "UInt": "int"}  # others say nothing of the dtype
 _NAME = r"[^\W\d_]\w*"
 _DIMENSION = re.compile(rf"(?P<axis>{_NAME}|[0-9]+)|(?P<group>{_NAME}(?:\*{_NAME})+)|(?P<rest>\.\.\.|\*\w+)")
 
@@ -47,6 +47,13 @@ class _Types:
 T: Any = _Types()
 
 
+# Are the unnamed axes of all annotations the same ones? Those of `...` may differ from one to the next.
+def share_rest(annotations: Iterable[Any]) -> bool:
+    slots = [slot for annotation in annotations for array in _list_arrays(annotation) for slot in array.dim_str.split()]
+    rests = [slot for slot in slots if slot == "..." or slot.startswith("*")]
+    return len(set(rests)) < 2 and rests.count("...") < 2
+
+
 def list_names(annotation: Any) -> list[str]:
     arrays = _list_arrays(annotation)
     return [name for array in arrays for slot in array.dim_str.split() if _spell_slot(slot, {}) for name in _find_names(slot)]
@@ -55,9 +62,9 @@ def list_names(annotation: Any) -> list[str]:
 # Returns the tensor of a contract for an annotation of jaxtyping: `int x_bs`. `letters` are those of longer names.
 def read_annotation(name: str, annotation: Any, letters: Mapping[str, str]) -> str:
     for array in _list_arrays(annotation):
-        word = _WORDS.get(array.dtype.__name__)
+        word = _WORDS.get(getattr(array.dtype, "__name__", ""), "")
         slots = [_spell_slot(dimension, letters) for dimension in array.dim_str.split()]
-        if word is not None and all(slots):
+        if all(slots):
             plain = "".join(slots)
             return f"{word} {name}_{plain if plain.isalpha() else '{' + ' '.join(slots) + '}'}".strip()
     return ""
@@ -80,7 +87,7 @@ def _spell_slot(dimension: str, letters: Mapping[str, str]) -> str:
     if match is None:
         return ""
     if match["rest"]:
-        return "..."
+        return letters.get("...", "")
     short = re.sub(_NAME, lambda name: letters.get(name[0], name[0]), dimension)
     return f"({short.replace('*', '')})" if match["group"] else short
 

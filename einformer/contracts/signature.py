@@ -8,7 +8,7 @@ from inspect import Parameter
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from einformer.contracts.annotations import list_names, read_annotation
+from einformer.contracts.annotations import list_names, read_annotation, share_rest
 from einformer.contracts.long_names import choose_letters
 from einformer.contracts.suffixes import select_suffixed
 from einformer.contracts.syntax import Contract, Item, Size
@@ -89,6 +89,7 @@ def spell_contract(function: Callable[..., Any], axes: Mapping[str, str] = NO_AX
     names = [name for hint in hints.values() for name in list_names(hint)]
     long = [name for name in names if len(name) > 1]
     letters = choose_letters(long, axes, {*"".join(suffixed.values()), *names})
+    letters = {**letters, "...": "..."} if share_rest(hints.values()) else letters
     items = list(_spell_items(plain, hints, suffixed, letters))
     result = read_annotation("y", hints.get("return"), letters)
     if not items and not result:
