@@ -28,7 +28,7 @@ from einformer.notes.notations import conventions, read
 from einformer.notes.shelf import elaborate
 from einformer.program import collectives
 from einformer.program.causality import check_spec
-from einformer.program.keeping import kept
+from einformer.program.keeping import Entry, kept
 from einformer.program.lowering import lower_functions
 from einformer.program.sharding import read_sharding
 
@@ -344,6 +344,12 @@ def _bind_config(name: str) -> tuple[Spec, Legend]:
     return tree, legend
 
 
+@functools.cache
+def _find_kept(name: str) -> tuple[Entry[int], ...]:
+    tree, legend = _bind_config(name)
+    return kept(tree, tree.layers[-1].name, legend)
+
+
 # The bytes of the tensors of a kind of file.
 def _count_stored(about: About) -> tuple[sympy.Expr]:
     tree, legend = _bind_config(about.of)
@@ -357,7 +363,7 @@ def _count_kept(about: About) -> tuple[sympy.Expr]:
     model, dtype = tree.layers[-1], choose_cache(about.dtype, "")
     assert model.time is not None
     numbers = Numbers(binding.bind_sizes(tree, legend, dict(about.sizes)), model.time.letter)
-    kinds = engines.list_kinds(kept(tree, model.name, legend), numbers)
+    kinds = engines.list_kinds(_find_kept(about.of), numbers)
     kinds = tuple(replace(kind, held=tuple(held for held in kind.held if _is_chosen(about, held))) for kind in kinds)
     if about.engine:
         counted = engines.read_engines()[about.engine].count_bytes(
