@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import einformer
-from einformer import EinformerError
+from einformer import EinformerError, load
 from einformer.cli import main
 from einformer.language.tree import Name
 from einformer.objects import Model
-from einformer.targets import load
 
 CONFIG = Path(__file__).parents[1] / "docs" / "examples" / "gpt2" / "config.json"
 PARAMETERS = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}

@@ -18,7 +18,6 @@ from torch.utils.flop_counter import FlopCounterMode
 import einformer
 from einformer.architectures import models
 from einformer.cli import main
-from einformer.interpreters.torch.generate import build_seeded
 from tests.oracles.encoders import (
     KINDS,
     SIZES_OF_INPUTS,
@@ -315,6 +314,8 @@ def test_the_command_answers_a_source(capsys: pytest.CaptureFixture[str]) -> Non
     written = [f"{letter}={size}" for letter, size in sizes.items()]
     assert main(["generate", "t5", "--set", ",".join(written), "--text", "Once", "--tokens", "6", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    module: Any = build_seeded(einformer.load("t5").bind(**sizes, V=256).build, 0).eval()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module: Any = einformer.load("t5").bind(**sizes, V=256).build().eval()
     tokens = [*module.follow(list(b"Once"), 6)]
     assert found == {"target": "t5", "text": "Once", "continuation": bytes(tokens).decode(errors="replace")}

