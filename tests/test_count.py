@@ -623,6 +623,7 @@ NO_FORMULA = {
     "bailing_hybrid",
     "flint",
     "laguna",
+    "beam",
     "gemma3n",
 }  # two conditions of layers, or a list of them
 

@@ -120,6 +120,10 @@ XLSTM |= {
 }
 CTRL: dict[str, Any] = {"vocab_size": VOCABULARY, "n_embd": 30, "n_head": 5, "n_layer": 2, "dff": 31, "n_positions": 41}
 CTRL |= {"layer_norm_epsilon": 1e-3, "embd_pdrop": 0.2}
+BEAM: dict[str, Any] = grouped(8, {"sliding_attention": ROPE, "full_attention": None}, num_hidden_layers=5, sliding_window=11)
+BEAM |= {"num_experts": 12, "num_experts_per_tok": 5, "moe_intermediate_size": 9, "n_group": 4, "topk_group": 2}
+BEAM |= {"mlp_layer_types": ["dense", "sparse"] * 2 + ["sparse"], "final_logit_softcapping": 2.5, "routed_scaling_factor": 1.7}
+UNCAPPED: dict[str, Any] = {"final_logit_softcapping": None, "mlp_layer_types": None}
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neox_japanese": ("gpt_neox_japanese", JAPANESE),
@@ -129,6 +133,11 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "longcat_flash": ("longcat_flash", LONGCAT),
     "longcat_flash_yarn": ("longcat_flash", LONGCAT | {"rope_parameters": YARN, "tie_word_embeddings": True}),
+    "beam": ("beam", BEAM),
+    "beam_uncapped": (
+        "beam",
+        BEAM | {"final_logit_softcapping": None, "layer_types": LOCAL + LOCAL[:2], "mlp_layer_types": None},
+    ),
     "ctrl": ("ctrl", CTRL),
     "ctrl_untied": ("ctrl", CTRL | {"tie_word_embeddings": False}),
     "xlstm": ("xlstm", XLSTM),
