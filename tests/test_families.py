@@ -136,6 +136,12 @@ def test_the_whole_table_reads_back_as_it_is_printed(name: str) -> None:
     assert tomllib.loads(print_table(merge_tables(name))) == merge_tables(name)
 
 
+def test_the_page_of_families_has_a_row_for_each() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "families.md").read_text(encoding="utf-8")
+    assert {*re.findall(r"^\| `([\w.-]+)` \|", page, re.M)} | {"gpt2"} == {*families()}
+    assert "**" not in page  # both numbers, where they differ
+
+
 def test_explain_prints_the_whole_table(capsys: pytest.CaptureFixture[str]) -> None:
     """Its own rows, and those of what it extends."""
     assert main(["explain", "qwen2_moe"]) == 0
