@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from tests.oracles.families import FAMILIES, answer, theirs, weights
-from tests.small import PLANS, tensors
+from tests.small import PLANS, SMALL, built, inputs, tensors
+from tests.small import model as small
 from tests.test_architectures import model
 
 
@@ -37,3 +38,22 @@ def test_bfloat16_errs_at_most_twice_as_much_as_transformers(name: str, plan: st
     assert mine.dtype == torch.bfloat16
     error, margin = (float(np.sqrt(((x.double().numpy() - exact) ** 2).mean())) for x in (mine, other))
     assert 0 < error <= 2 * margin
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")  # a norm that torch fuses in one dtype only
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "loss"])
+def test_a_step_under_autocast_learns_nearly_the_same(name: str) -> None:
+    """Products are in bfloat16; weights and gradients stay in float32, and point where those of float32 point."""
+    bound, slopes = small(name), list[torch.Tensor]()
+    given = [torch.from_numpy(array) for array in inputs(bound)]
+    given = [x.float() if x.is_floating_point() else x for x in given]
+    for narrow in (False, True):
+        module = built(bound, "fast", torch.float32)
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            result = module(*given)
+        assert result.dtype == (torch.bfloat16 if narrow else torch.float32)
+        result.float().square().mean().backward()
+        grads = [parameter.grad for parameter in module.parameters()]
+        assert all(grad is not None and grad.dtype == torch.float32 for grad in grads)
+        slopes.append(torch.cat([grad.flatten() for grad in grads if grad is not None]))
+    assert float(torch.cosine_similarity(slopes[0], slopes[1], dim=0)) > 0.98
