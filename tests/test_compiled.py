@@ -92,3 +92,18 @@ def test_blocks_that_are_alike_share_a_graph(name: str) -> None:
             assert error(ours.grad, theirs.grad) < 1e-12
         counts.append(graphs)
     assert counts[0] == counts[1] != []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_gradients_of_compiled_blocks() -> None:
+    """By inductor, whose gradients of `nested_compile_region` differ."""
+    given = list(map(torch.from_numpy, inputs(model("llama"))))
+    module, compiled = built(model("llama"), "fast"), built(model("llama"), "fast")
+    compiled.compile_blocks()  # type: ignore[operator]
+    for each in (module, compiled):
+        each(*given).square().sum().backward()
+    for ours, theirs in zip(compiled.parameters(), module.parameters(), strict=True):
+        assert ours.grad is not None
+        assert theirs.grad is not None
+        assert error(ours.grad, theirs.grad) < 1e-11

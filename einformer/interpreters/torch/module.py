@@ -207,6 +207,7 @@ class _Door(nn.Module):
             if callable(reset):
                 reset()
 
+    # Not by `nested_compile_region`: on a CPU the gradients that inductor computes of its regions are wrong in torch 2.13.
     def compile_blocks(self, **options: Any) -> None:
         """Compiles the blocks of loops with `torch.compile` and these options, and nothing around them.
 
