@@ -25,8 +25,7 @@ import einformer
 from einformer import EinformerError
 from einformer.errors import Finding
 from einformer.huggingface.families import family
-from einformer.huggingface.stored import write
-from einformer.huggingface.tensors import load, read, save
+from einformer.huggingface.tensors import read
 from einformer.interpreters.torch.views import list_views
 from einformer.language import weights as placing
 from tests.oracles.families import FAMILIES, answer, theirs, weights
@@ -39,7 +38,7 @@ SIZES: dict[str, Any] = {"vocab_size": 53, "n_embd": 35, "n_head": 5, "n_layer":
 
 @functools.cache
 def model() -> Any:
-    return einformer.load("gpt2").bind(**GPT2.bound)
+    return einformer.from_huggingface({"model_type": "gpt2", **SIZES, "bos_token_id": None, "eos_token_id": None})
 
 
 @functools.cache
@@ -77,7 +76,7 @@ def translated(source: Any) -> dict[str, Tensor]:
     return ours
 
 
-def filled(value: float, dtype: torch.dtype = torch.float32, plan: str = "notation") -> nn.Module:
+def filled(value: float, dtype: torch.dtype = torch.float32, plan: str = "notation") -> Any:
     """A module with the same number everywhere."""
     module: nn.Module = model().build(dtype=dtype, plan=plan).eval()
     with torch.no_grad():
@@ -86,11 +85,18 @@ def filled(value: float, dtype: torch.dtype = torch.float32, plan: str = "notati
     return module
 
 
+def loaded(source: Any) -> Any:
+    """A module with the weights of a source."""
+    into = filled(0.0)
+    into.load_huggingface(source)
+    return into
+
+
 def findings(source: Any) -> tuple[Finding, ...]:
     """What is wrong with a source; tensors that it could have been written into are as they were."""
     into = filled(7.0)
     with pytest.raises(EinformerError) as error:
-        load("gpt2", placed(), source, into)
+        into.load_huggingface(source)
     assert all(bool((tensor == 7).all()) for tensor in into.state_dict().values())
     return error.value.findings
 
@@ -123,7 +129,7 @@ def test_logits_are_theirs(regime: Regime) -> None:
 
 
 def test_theirs_to_ours_to_theirs() -> None:
-    assert same(save("gpt2", placed(), translated(state())), state())
+    assert same(loaded(state()).to_huggingface(), state())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
@@ -132,21 +138,22 @@ def test_ours_to_theirs_to_ours(dtype: torch.dtype, tmp_path: Path) -> None:
     draw = torch.Generator().manual_seed(0)
     ours = {path: torch.randn(each.shape, generator=draw).to(dtype) for path, each in placed().items()}
     ours["P"][3, 5] = math.nan
-    tensors = save("gpt2", placed(), ours)
-    write(tensors, tmp_path / "model.safetensors")
+    module = filled(0.0, dtype)
+    module.load_state_dict(ours)
+    module.save_huggingface(tmp_path)
     assert same(translated(tmp_path), ours)
 
 
 def test_transformers_reads_ours(tmp_path: Path) -> None:
-    write(save("gpt2", placed(), translated(state())), tmp_path / "model.safetensors")
+    loaded(state()).save_huggingface(tmp_path)
     small().config.save_pretrained(tmp_path)
     again = GPT2LMHeadModel.from_pretrained(tmp_path)
     assert same(again.state_dict(), state())
-    assert again.load_state_dict(save("gpt2", placed(), translated(state())), strict=True)
+    assert again.load_state_dict(loaded(state()).to_huggingface(), strict=True)
 
 
 def test_tied_tensors_are_one() -> None:
-    tensors = save("gpt2", placed(), translated(state()))
+    tensors = loaded(state()).to_huggingface()
     assert tensors["lm_head.weight"] is tensors["transformer.wte.weight"]
 
 
@@ -176,7 +183,7 @@ def test_without_the_prefix() -> None:
 
 def test_a_reason_for_what_is_ignored() -> None:
     into = filled(0.0)
-    ignored = load("gpt2", placed(), state(transformer__h__0__attn__bias=torch.ones(1)), into)
+    ignored = into.load_huggingface(state(transformer__h__0__attn__bias=torch.ones(1)))
     assert ignored == {"transformer.h.0.attn.bias": "the causal mask, which old files store and the equations state"}
     assert same(into.state_dict(), translated(state()))
 
@@ -190,18 +197,18 @@ def test_a_tied_head_may_be_absent_or_equal(head: Tensor | None) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_weights_take_the_dtype_of_the_module(dtype: torch.dtype, plan: str) -> None:
     into = filled(0.0, dtype, plan)
-    load("gpt2", placed(), state(), into)
+    into.load_huggingface(state())
     assert same(into.state_dict(), {path: tensor.to(dtype) for path, tensor in translated(state()).items()})
 
 
 @pytest.mark.parametrize("plan", ["notation", "fast"])
 def test_a_module_is_filled(plan: str) -> None:
     module = model().build(plan=plan).eval()
-    load("gpt2", placed(), state(), module)
+    module.load_huggingface(state())
     tokens = torch.from_numpy(GPT2.inputs)
     with torch.no_grad():
         assert torch.allclose(module(tokens), small().eval()(tokens).logits, atol=1e-5)
-    assert same(save("gpt2", placed(), module.state_dict()), state())
+    assert same(module.to_huggingface(), state())
 
 
 # ------------------------------------------------------------------------------------------------------- files
@@ -313,7 +320,7 @@ def test_a_text_of_ones_own() -> None:
 def test_a_module_without_numbers() -> None:
     into = model().build(device="meta").eval()
     with pytest.raises(EinformerError, match=r"E702 .* meta"):
-        load("gpt2", placed(), state(), into)
+        into.load_huggingface(state())
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.complex64, torch.float8_e4m3fn], ids=str)
@@ -324,12 +331,17 @@ def test_a_file_of_another_kind_of_number(dtype: torch.dtype, tmp_path: Path) ->
     assert (finding.code, finding.facts[0].partition(":")[0]) == ("E619", "`ln_f.bias`")
 
 
+@functools.cache
+def whole_file(folder: Path) -> bytes:
+    """The bytes of the file that a module writes."""
+    loaded(state()).save_huggingface(folder / "whole")
+    return (folder / "whole" / "model.safetensors").read_bytes()
+
+
 @settings(max_examples=40, deadline=None)
 @given(kept=st.floats(0, 1, exclude_max=True))
 def test_a_truncated_file(kept: float, tmp_path_factory: pytest.TempPathFactory) -> None:
-    file = tmp_path_factory.getbasetemp() / "truncated.safetensors"
-    write(save("gpt2", placed(), translated(state())), file)
-    content = file.read_bytes()
+    file, content = tmp_path_factory.getbasetemp() / "truncated.safetensors", whole_file(tmp_path_factory.getbasetemp())
     file.write_bytes(content[: int(kept * len(content))])
     (finding,) = findings(file)
     assert (finding.code, finding.message[:25]) == ("E618", f"`{file}"[:25])
@@ -339,9 +351,7 @@ def test_a_truncated_file(kept: float, tmp_path_factory: pytest.TempPathFactory)
 @given(place=st.integers(0, 3000), byte=st.integers(0, 255))
 def test_a_broken_head(place: int, byte: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever a byte of the head becomes, the file is read or there is an error of ours."""
-    file = tmp_path_factory.getbasetemp() / "broken.safetensors"
-    write(save("gpt2", placed(), translated(state())), file)
-    content = bytearray(file.read_bytes())
+    file, content = tmp_path_factory.getbasetemp() / "broken.safetensors", bytearray(whole_file(tmp_path_factory.getbasetemp()))
     content[place] = byte
     file.write_bytes(content)
     try:
@@ -415,5 +425,6 @@ def test_a_broken_index(change: Callable[[dict[str, Any]], object], message: str
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").mkdir()
     with refuses("E801"):
-        write(save("gpt2", placed(), translated(state())), tmp_path)
+        loaded(state()).save_huggingface(tmp_path)
