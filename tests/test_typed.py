@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import itertools
+import queue
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from einformer.interpreters.torch.module import Recipe, find_class
 from einformer.interpreters.torch.ranks import find_cuts
+from einformer.language.calls import slot_letters
 from einformer.objects import Model
 from tests.few import few
 from tests.oracles.ranks import agree, read
@@ -32,7 +34,6 @@ from tests.test_sharding import bound
 spmd: Any = importlib.import_module("spmd_types")  # untyped for mypy: it re-exports names without saying so
 checker: Any = importlib.import_module("spmd_types.checker")
 
-MESH = {"tp": 2}
 MAPS = [
     ("gpt2", "tp: a d' f"),
     ("gpt2", "tp: a f v"),  # the heads are gathered before they are merged
@@ -49,15 +50,22 @@ MAPS = [
     ("deepseek_v3", "tp: a x f v"),
     ("qwen3_next", "tp: g u f o v"),
     ("mamba2_decoder", "tp: g v"),
+    ("gpt2", "cp: s"),
+    ("mistral", "cp: s"),  # a window
+    ("gpt_oss", "cp: s"),  # two of them
+    ("mamba2_decoder", "cp: s"),  # a state, and a window of a convolution
+    ("delta_net", "cp: s"),
+    ("llama", "cp: s[ring]"),
+    ("bloom", "cp: s[ring zigzag]"),
 ]
-CASES = [(*case, plan) for case in MAPS for plan in PLANS]
+CASES = [(*case, plan) for case in MAPS for plan in PLANS if plan == "fast" or "ring" not in case[1]]
 
 
 @pytest.fixture
-def mesh() -> Iterator[Any]:
+def mesh(case: tuple[str, str, str]) -> Iterator[Any]:
     dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
     try:
-        yield init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        yield init_device_mesh("cpu", (2,), mesh_dim_names=(case[1].partition(":")[0],))
     finally:
         dist.destroy_process_group()
 
@@ -65,8 +73,8 @@ def mesh() -> Iterator[Any]:
 class Typed:
     """The counterparts of what a file calls."""
 
-    def __init__(self, mesh: Any) -> None:
-        self.mesh, self.group = mesh, mesh.get_group("tp")
+    def __init__(self, mesh: Any, near: Callable[..., range] | None) -> None:
+        self.mesh, self.group, self.near = mesh, mesh.get_group(*mesh.mesh_dim_names), near
 
     def vary(self, x: Tensor, axis: str) -> Any:
         return spmd.invariant_to_replicate(x, self.group)
@@ -89,6 +97,28 @@ class Typed:
     def scatter(self, x: Tensor, dim: int, axis: str) -> Any:
         return spmd.reduce_scatter(self.part(x), self.group, src=spmd.P, dst=spmd.S(dim))
 
+    def neighbours(self, x: Tensor, dim: int, before: float, after: float, axis: str) -> Any:
+        """A rank's part of what all have, by the numbers that the file reads."""
+        assert self.near is not None
+        numbers = self.near(x.shape[dim], before, after, axis)
+        whole = self.gather_vary(x, dim, axis).narrow(dim, numbers.start, len(numbers))
+        return spmd.reinterpret(whole, self.group, src=spmd.R, dst=spmd.V, expert_mode=True)
+
+    def ring(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, sink: Tensor | None, *_: object) -> Any:
+        """Attention to the keys of all."""
+        keys, values = (self.gather_vary(x, 2, "") for x in (k, v))
+        scores = torch.einsum("bhgse,bhte->bhgst", q, keys)
+        weights = torch.softmax(scores if mask is None else scores + mask, -1)
+        return torch.einsum("bhgst,bhte->bhgse", weights, values)
+
+    def receive(self, state: Tensor, axis: str) -> Any:
+        """The state of another rank: only a split one has other numbers."""
+        return spmd.reinterpret(state, self.group, src=spmd.R, dst=spmd.V, expert_mode=True)
+
+    def hand_on(self, state: Tensor, y: Tensor, axis: str, *exchanged: Tensor) -> Any:
+        spmd.assert_type(state, {self.group: spmd.V})
+        return y.view_as(y)
+
     def largest(
         self, x: Tensor, dims: tuple[int, ...], axis: str
     ) -> Any:  # of largest numbers the largest has the type of a sum
@@ -104,6 +134,10 @@ class Typed:
             "AllGatherVary": self.gather_vary,
             "Own": self.own,
             "ReduceScatter": self.scatter,
+            "Neighbours": self.neighbours,
+            "RingAttention": self.ring,
+            "Received": self.receive,
+            "HandedOn": self.hand_on,
         }
 
     def names(self) -> Mapping[str, object]:
@@ -111,21 +145,23 @@ class Typed:
         return classes | {"largest": self.largest, "MESH": self.mesh}
 
 
-COLLECTIVES = ("Vary", "AllReduce", "AllGather", "AllGatherVary", "Own", "ReduceScatter")
+COLLECTIVES = {"Vary", "AllReduce", "AllGather", "AllGatherVary", "Own", "ReduceScatter", "Neighbours", "Received", "HandedOn"}
 
 
 class Omit(ast.NodeTransformer):
-    """A file without one of the collectives of its forwards, by number."""
+    """A file without one of its collectives, by number: a call of a class, or what passes blocks on in a ring."""
 
     def __init__(self, number: int = -1) -> None:
         self.number, self.count = number, 0
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if not isinstance(node.func, ast.Attribute) or ast.unparse(node.func.value) not in COLLECTIVES:
+        called = ast.unparse(node.func).removesuffix(".apply")
+        if called != "pass_on" and (called not in COLLECTIVES or not isinstance(node.func, ast.Attribute)):
             return node
         self.count += 1
-        return node.args[0] if self.count - 1 == self.number else node
+        kept = ast.Tuple([node.args[0], ast.List([], ast.Load())], ast.Load()) if called == "pass_on" else node.args[0]
+        return (node.args[1] if called == "HandedOn" else kept) if self.count - 1 == self.number else node
 
 
 def omit(source: str, number: int = -1) -> tuple[str, int]:
@@ -139,19 +175,26 @@ def find_type(source: str, model: Model, shard: str, mesh: Any) -> object:
     file = types.ModuleType("typed")
     sys.modules[file.__name__] = file
     exec(compile(source, "typed", "exec", dont_inherit=True), file.__dict__)
-    file.__dict__.update(Typed(mesh).names())
+    file.__dict__.update(Typed(mesh, file.__dict__.get("near")).names())
     if "Grouped" in file.__dict__:  # a product, which exchanges nothing
         spmd.register_local_autograd_function(file.__dict__["Grouped"])
     module: Any = find_class(file.__dict__, model.spec.name)().double().eval()
-    cuts, group = find_cuts(model.spec.tree, model.spec.name, model.legend, read(model, MESH, shard)), mesh.get_group("tp")
+    axis, sizes = shard.partition(":")[0], {shard.partition(":")[0]: 2}
+    cuts, group = find_cuts(model.spec.tree, model.spec.name, model.legend, read(model, sizes, shard)), mesh.get_group(axis)
     kinds = [(parameter, spmd.V if path in cuts else spmd.I) for path, parameter in list_parameters(module)]
-    x_bs = torch.zeros(2, 4, dtype=torch.long)
+    x_bs = make_input(model, 4 // 2 if axis == "cp" else 4)
     with spmd.set_current_mesh(mesh), checker.typecheck(local=True):
         for parameter, kind in kinds:
             spmd.assert_type(parameter, {group: kind})
-        spmd.assert_type(x_bs, {group: spmd.I})
+        spmd.assert_type(x_bs, {group: spmd.V if axis == "cp" else spmd.I})
         (found,) = spmd.get_local_type(module(x_bs)).values()
     return found
+
+
+def make_input(model: Model, length: int) -> Tensor:
+    letters = slot_letters(model.spec.layer.formals[0])
+    legend = model.at(**model.inputs(2, length))
+    return torch.zeros([legend.length(x) for x in letters], dtype=torch.long if "v" in model.legend.axes else torch.double)
 
 
 def list_parameters(module: Any) -> Iterator[tuple[str, Tensor]]:
@@ -168,8 +211,9 @@ def refute(number: int, model: Model, shard: str, plan: str, monkeypatch: pytest
     write = Recipe.source
     with monkeypatch.context() as patch:
         patch.setattr(Recipe, "source", lambda own: omit(write(own), number)[0] if own.plan.sharding else write(own))
-        with pytest.raises((AssertionError, RuntimeError)):
-            agree(model, MESH, shard, plan)
+        patch.setattr("tests.oracles.ranks.SECONDS", 5)  # a rank may wait for what nobody sends
+        with pytest.raises((AssertionError, RuntimeError, IndexError, queue.Empty)):
+            agree(model, {shard.partition(":")[0]: 2}, shard, plan)
 
 
 @pytest.mark.filterwarnings("ignore:`torch.distributed._functional_collectives")  # names of torch that the checker calls
@@ -179,9 +223,10 @@ def test_each_collective_is_one_that_types_ask_for(
 ) -> None:
     name, shard, plan = case
     model = bound(name)
-    source, count = omit(model.source(plan, mesh=MESH, shard=shard))
+    axis = shard.partition(":")[0]
+    source, count = omit(model.source(plan, mesh={axis: 2}, shard=shard))
     output = find_type(source, model, shard, mesh)
-    assert output is (spmd.V if "v" in shard.split() else spmd.I)
+    assert output is (spmd.V if "v" in shard.split() or axis == "cp" else spmd.I)
     assert count >= 4
     for number in range(count):
         try:
