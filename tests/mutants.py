@@ -1777,8 +1777,8 @@ MUTANTS = (
     ),
     _mutant(
         "what is not linear takes parts", "program/collectives.py",
-        "return self.make(old, replace_operands(operation, lambda value: self.settle(self.rewrite(value))))",
-        "return self.make(old, replace_operands(operation, self.rewrite))",
+        "return self.make(old, replace_operands(e, lambda value: self.settle(self.rewrite(value))))",
+        "return self.make(old, replace_operands(e, self.rewrite))",
         f"sharding.py::{_RANKS}[a root of a sum]",
     ),
     _mutant(
@@ -1856,7 +1856,7 @@ MUTANTS = (
     ),
     _mutant(
         "steps are counted from the first of a rank", "program/collectives.py",
-        "case op.Iota(letter) | op.Turn(letter) if mesh", "case op.Iota(letter) if mesh",
+        "    op.Turn: ForRank.place_index,\n", "",
         "sharding.py::test_a_recurrence_starts_where_the_rank_before_it_ends[the number of a step]",
     ),
     _mutant(
@@ -1913,7 +1913,7 @@ MUTANTS = (
     ),
     _mutant(
         "the pieces of a zigzag have the numbers of one piece", "program/collectives.py",
-        "case op.Iota(letter) if letter in self.sharding.zigzag:", "case op.Iota(letter) if letter in ():",
+        "if isinstance(e, op.Iota) and e.letter in self.sharding.zigzag:", "if False:",
         "sharding.py::test_numbers_of_pieces_are_read_wherever_positions_are",
     ),
     _mutant(
@@ -1923,7 +1923,7 @@ MUTANTS = (
     ),
     _mutant(
         "a recurrence runs over pieces that do not follow one another", "program/collectives.py",
-        "case op.Recur(letter) if letter in self.sharding.zigzag:", "case op.Recur(letter) if letter in ():",
+        "        if e.letter in self.sharding.zigzag:\n            message", "        if False:\n            message",
         "sharding.py::test_what_has_no_pieces_is_refused",
     ),
     _mutant(
@@ -2116,6 +2116,16 @@ MUTANTS = (
         "windows of all turns are counted as the first", "interpreters/count/rules.py",
         "numbers |= dict.fromkeys(e for operation in done.operations for e in sizes.list_reaches(operation.letters))", "pass",
         "plan.py::test_a_device_computes_with_the_positions_of_its_windows[gemma3]",
+    ),
+    _mutant(
+        "of ranks in order the first one is counted", "interpreters/count/numbers.py",
+        "return ranks * max(by_piece[rank]", "return ranks * min(by_piece[rank]",
+        "plan.py::test_the_device_with_most_pairs_of_positions_is_counted[llama-[ring]]",
+    ),
+    _mutant(
+        "a device in zigzag has one piece", "interpreters/count/numbers.py",
+        "(by_piece[-1 - rank] if pieces > ranks else 0)", "0",
+        "plan.py::test_the_device_with_most_pairs_of_positions_is_counted[llama-[ring zigzag]]",
     ),
     _mutant(
         "dropout of a ring has no gradient", "interpreters/torch/parallel.py",

@@ -242,6 +242,29 @@ def test_ranks_in_zigzag_compute_as_much_as_each_other(ranks: int) -> None:
         assert run_flops(whole, mesh) == [counted - (4 * ranks - count) * square for count in squares]
 
 
+@pytest.mark.parametrize("way", ["", "[zigzag]", "[ring]", "[ring zigzag]"])
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_the_device_with_most_pairs_of_positions_is_counted(name: str, way: str) -> None:
+    """Of ranks in order the last one; in zigzag all have equally many under a causal mask. The pairs are counted one by one."""
+    model, ranks, length = bound(name), 4, 16
+    masked, reach = replace(EXACT, pairs="exact"), MODELS[name].get("W", length)
+    size, rows = length // ranks, 2
+    owned = [[*range(r * size, (r + 1) * size)] for r in range(ranks)]
+    if "zigzag" in way:
+        half = size // 2
+        owned = [[*range(r * half, (r + 1) * half), *range(length - (r + 1) * half, length - r * half)] for r in range(ranks)]
+    pairs = [sum(0 <= s - t < reach for s in own for t in range(length)) for own in owned]
+
+    def count(mesh: Mapping[str, int], shard: str) -> int:
+        sizes = size_rank(model, mesh, shard, None, length, rows)
+        return rules.sum_counts(rules.count_flops(model.spec.tree, model.spec.name, sizes, masked))
+
+    each = model.size("L") * rows * 2 * 2 * model.size("D")  # of a pair: scores and values of all heads
+    whole = count({}, "")
+    assert count({"cp": ranks}, f"cp: s{way}") == (whole - sum(pairs) * each) // ranks + max(pairs) * each
+    assert max(pairs) * ranks >= sum(pairs)
+
+
 # ---------------------------------------------------------------------------------------------------- which maps there are
 
 # What the best map of letters splits over one axis of two ranks: Megatron's, experts or their hidden axis by what they send.

@@ -19,6 +19,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from einformer.errors import Span, fail
 from einformer.language.calls import axis_of
@@ -523,94 +524,115 @@ class ForRank(Rewriting):
         return self.rewrite_canonical(old).axes
 
     def apply_rule(self, old: Value) -> Value:
-        match old.operation:
-            case op.Constant(str() as name):
-                return self.size(old, name)
-            case op.Iota(letter) if letter in self.sharding.zigzag:
-                return Value(Placed(letter, self.sharding.axis(letter)), old.axes, old.kind, old.span)
-            case op.Recur(letter) if letter in self.sharding.zigzag:
-                message = f"the steps along `{letter}` follow one another, and ranks have them in zigzag"
-                raise fail("E744", message, old.span, fix=f"`{letter}` without a zigzag")
-            case op.Iota(letter) | op.Turn(letter) if mesh := self.sharding.axis(letter):
-                return map_values("+", [self.offset(mesh, (letter,), old.span), old], old.span)
-            case op.Iota(letter) if window := self.find_window(letter):
-                return replace(old, operation=Near((letter, window)))
-            case op.Table(_, letter) if self.sharding.axis(letter):
-                raise self.refuse_reading(letter, old.span)
+        rule = RULES.get(type(old.operation), ForRank.rewrite_operands)
+        return rule(self, old, old.operation)
+
+    def rewrite_operands(self, old: Value, e: op.Operation) -> Value:
+        assert not isinstance(e, op.Rewritten) or isinstance(e, Routed), e
+        return self.make(old, replace_operands(e, lambda value: self.settle(self.rewrite(value))))
+
+    def read_constant(self, old: Value, e: op.Constant) -> Value:
+        return self.size(old, e.value) if isinstance(e.value, str) else self.rewrite_operands(old, e)
+
+    def place_index(self, old: Value, e: op.Iota | op.Turn) -> Value:
+        mesh, window = self.sharding.axis(e.letter), self.find_window(e.letter)
+        if isinstance(e, op.Iota) and e.letter in self.sharding.zigzag:
+            return Value(Placed(e.letter, mesh), old.axes, old.kind, old.span)
+        if mesh:
+            return map_values("+", [self.offset(mesh, (e.letter,), old.span), old], old.span)
+        if isinstance(e, op.Iota) and window:
+            return replace(old, operation=Near((e.letter, window)))
+        return self.rewrite_operands(old, e)
+
+    def read_table(self, old: Value, e: op.Table) -> Value:
+        if self.sharding.axis(e.letter):
+            raise self.refuse_reading(e.letter, old.span)
+        return self.rewrite_operands(old, e)
+
+    def apply_function(self, old: Value, e: op.Map) -> Value:
+        match e:
             case op.Map("+", terms):
                 return self.sum(old, [*map(self.rewrite, terms)])
             case op.Map("*", factors):
                 return self.product(old, map(self.rewrite, factors), lambda *new: op.Map("*", new))
             case op.Map("/", (top, bottom)):
                 return self.quotient(old, self.rewrite(top), self.settle(self.rewrite(bottom)))
+            case op.Map("where", arms):
+                return self.where(old, *map(self.rewrite, arms))
             case op.Map("Dr") if self.stepping:
                 message = f"the ranks of {', '.join(sorted(self.stepping))} would drop the same numbers in a step of theirs"
                 raise fail("E744", message, old.span, fix="dropout on a line of its own")
-            case op.Map("where", arms):
-                return self.where(old, *map(self.rewrite, arms))
-            case op.Einsum(letters, factors):
-                return self.contract(old, map(self.rewrite, factors), letters)
-            case op.StoredWeight():
-                return self.make(old, old.operation, self.sharding.place_weight(old.axes))
-            case LinearMap(argument, (weight,), (), (columns,), pairs=Value() as pairs, experts=(letter,)) as kernel:
-                matrix, pairs = self.rewrite_canonical(weight), self.rewrite(pairs)
-                if own(letter) in matrix.axes:
-                    pairs, letter = self.send(pairs, letter), own(letter)
-                else:
-                    matrix = self.bring(matrix)
-                kernel = replace(kernel, pairs=pairs, experts=(letter,))
-                factors = self.rewrite(argument), matrix
-                build = lambda x, matrix: replace(kernel, argument=x, weights=(matrix,))  # noqa: E731
-                return self.product(old, factors, build, columns, kernel.experts)
-            case Routed(weight, count, _, letter) as routed if mesh := self.sharding.axis(letter):
-                whole, _ = self.gather_whole(self.settle(self.rewrite(weight)), letter)
-                return self.make(old, replace(routed, weight=whole, count=self.settle(self.rewrite(count)), mesh=mesh))
-            case Gathered(_, Value(operation=Routed(letter=letter))) if mesh := self.sharding.axis(letter):
-                return self.pass_on(old, {mesh: (letter,)})
-            case Picked(argument, Value(operation=Routed(letter=letter)) as pairs) if own(letter) in self.canonical_axes(
-                argument
-            ):
-                return self.make(old, Picked(self.new[argument], self.send(self.rewrite(pairs), letter)))
-            case Gathered(Value(operation=op.Map("*", factors)) as product) if product not in self.new:
-                if sum(own(PAIR) in self.canonical_axes(factor) for factor in factors) == 1:  # the others meet it at home
-                    self.new[product] = self.apply_rule(product)
-                return self.pass_on(old)
-            case op.Reduce():
-                return self.reduce(old, old.operation)
-            case op.View():
-                return self.view(old, old.operation)
-            case op.Gather(argument) if argument in self.steps:
-                return self.gather_step(old, old.operation)
-            case op.Gather():
-                return self.gather(old, old.operation)
-            case op.Call(function):
-                formals = [line.value for line in self.callees[function].inputs]
-                arguments = zip(old.operation.arguments, formals, strict=True)
-                called = replace(
-                    old.operation, arguments=tuple(self.settle_as(one, formal, formal) for one, formal in arguments)
-                )
-                new = Value(called, self.relabel(old.axes, self.callees[function].output.value.axes), old.kind, old.span)
-                self.parts[new], self.moving = self.partial[function], self.moving | {new}
-                return new
-            case op.Recur(letter, step, so_far):
-                self.new[so_far], self.moving, self.steps = so_far, self.moving | {so_far}, self.steps | {so_far: letter}
-                around, self.stepping = self.stepping, self.stepping | self.sharding.split(letter)
-                new = self.settle(self.rewrite(step))
-                self.stepping = around
-                return self.make(old, replace(old.operation, step=new))
-            case op.Spread() | Picked() | Gathered():
-                return self.pass_on(old)
-            case operation:
-                assert not isinstance(operation, op.Rewritten) or isinstance(operation, Routed), operation
-                return self.make(old, replace_operands(operation, lambda value: self.settle(self.rewrite(value))))
+            case _:
+                return self.rewrite_operands(old, e)
+
+    def contract_factors(self, old: Value, e: op.Einsum) -> Value:
+        return self.contract(old, map(self.rewrite, e.factors), e.letters)
+
+    def place_stored(self, old: Value, e: op.StoredWeight) -> Value:
+        return self.make(old, e, self.sharding.place_weight(old.axes))
+
+    # A matrix of each expert, whose pairs are sent to it where it is split.
+    def multiply_pairs(self, old: Value, e: LinearMap) -> Value:
+        (weight,), (columns,), (letter,) = e.weights, e.columns, e.experts
+        assert e.pairs is not None
+        assert not e.biases
+        matrix, pairs = self.rewrite_canonical(weight), self.rewrite(e.pairs)
+        if own(letter) in matrix.axes:
+            pairs, letter = self.send(pairs, letter), own(letter)
+        else:
+            matrix = self.bring(matrix)
+        kernel = replace(e, pairs=pairs, experts=(letter,))
+        factors = self.rewrite(e.argument), matrix
+        return self.product(
+            old, factors, lambda x, matrix: replace(kernel, argument=x, weights=(matrix,)), columns, kernel.experts
+        )
+
+    def route(self, old: Value, e: Routed) -> Value:
+        if not (mesh := self.sharding.axis(e.letter)):
+            return self.rewrite_operands(old, e)
+        whole, _ = self.gather_whole(self.settle(self.rewrite(e.weight)), e.letter)
+        return self.make(old, replace(e, weight=whole, count=self.settle(self.rewrite(e.count)), mesh=mesh))
+
+    def sum_pairs(self, old: Value, e: Gathered) -> Value:
+        routed, product = e.pairs.operation, e.argument
+        if isinstance(routed, Routed) and (mesh := self.sharding.axis(routed.letter)):
+            return self.pass_on(old, e, {mesh: (routed.letter,)})
+        if isinstance(product.operation, op.Map) and product.operation.function == "*" and product not in self.new:
+            factors = product.operation.arguments
+            if sum(own(PAIR) in self.canonical_axes(factor) for factor in factors) == 1:  # the others meet it at home
+                self.new[product] = self.apply_rule(product)
+        return self.pass_on(old, e)
+
+    def pick_pairs(self, old: Value, e: Picked) -> Value:
+        letter = e.pairs.operation.letter if isinstance(e.pairs.operation, Routed) else ""
+        if letter and own(letter) in self.canonical_axes(e.argument):
+            return self.make(old, Picked(self.new[e.argument], self.send(self.rewrite(e.pairs), letter)))
+        return self.pass_on(old, e)
+
+    def call(self, old: Value, e: op.Call) -> Value:
+        callee = self.callees[e.function]
+        arguments = zip(e.arguments, (line.value for line in callee.inputs), strict=True)
+        called = replace(e, arguments=tuple(self.settle_as(one, formal, formal) for one, formal in arguments))
+        new = Value(called, self.relabel(old.axes, callee.output.value.axes), old.kind, old.span)
+        self.parts[new], self.moving = self.partial[e.function], self.moving | {new}
+        return new
+
+    def recur(self, old: Value, e: op.Recur) -> Value:
+        if e.letter in self.sharding.zigzag:
+            message = f"the steps along `{e.letter}` follow one another, and ranks have them in zigzag"
+            raise fail("E744", message, old.span, fix=f"`{e.letter}` without a zigzag")
+        so_far = e.so_far
+        self.new[so_far], self.moving, self.steps = so_far, self.moving | {so_far}, self.steps | {so_far: e.letter}
+        around, self.stepping = self.stepping, self.stepping | self.sharding.split(e.letter)
+        new = self.settle(self.rewrite(e.step))
+        self.stepping = around
+        return self.make(old, replace(e, step=new))
 
     # An operation that is linear in its argument passes its parts on, where it is not split itself.
-    def pass_on(self, old: Value, more: Parts = NO_PARTS) -> Value:
+    def pass_on(self, old: Value, e: op.Operation, more: Parts = NO_PARTS) -> Value:
         first, *_ = old.operands
         argument = self.settle(self.rewrite(first), {*self.find_parts(self.rewrite(first))} - self.over(old))
-        operation = replace_operands(
-            old.operation, lambda value: argument if value is first else self.settle(self.rewrite(value))
-        )
+        operation = replace_operands(e, lambda value: argument if value is first else self.settle(self.rewrite(value)))
         return self.make(old, operation, parts={**self.find_parts(argument), **more})
 
     # -------------------------------------------------------------------------------------------------------- numbers
@@ -706,7 +728,7 @@ class ForRank(Rewriting):
         argument, letters = self.rewrite(e.argument), e.letters
         split = [letter for letter in letters if self.sharding.axis(letter)]
         if e.operator == "mean":
-            return self.mean(old, argument, letters) if split else self.pass_on(old)
+            return self.mean(old, argument, letters) if split else self.pass_on(old, e)
         argument = self.settle(argument)
         counts = tuple(self.settle(self.rewrite(count)) for count in e.counts)
         if not split:
@@ -808,6 +830,9 @@ class ForRank(Rewriting):
     # Each rank finds what it has, zero elsewhere, and the sum is what is looked up. Where a rank's own numbers say where it
     # looks, or a slot may leave the axis, all numbers are gathered before.
     def gather(self, old: Value, e: op.Gather) -> Value:
+        return self.gather_step(old, e) if e.argument in self.steps else self.look_up(old, e)
+
+    def look_up(self, old: Value, e: op.Gather) -> Value:
         argument, numbers, proved = self.rewrite(e.argument), list(e.numbers), [slot.proved for slot in e.slots]
         labels = [self.relabel(label, argument.axes) for label in e.labels]
         conditions, owned = tuple((self.rewrite(c), holds) for c, holds in e.conditions), dict[str, tuple[Value, Axes]]()
@@ -859,11 +884,11 @@ class ForRank(Rewriting):
         shifted = replace(e, slots=here)
         step = replace(old, operation=shifted, axes=unite_axes(shifted.numbers))
         if all(slot.is_whole or self.renames_whole(slot) for slot in rest):
-            return self.gather(old, e)
+            return self.look_up(old, e)
         if {slot.label[0] for slot in rest} & set(number.axes):
             raise self.refuse_reading(letter, old.span)
-        self.new[step] = self.gather(step, shifted)
-        return self.gather(old, op.Gather(step, (*rest, *map(op.read_along, number.axes)), e.conditions))
+        self.new[step] = self.look_up(step, shifted)
+        return self.look_up(old, op.Gather(step, (*rest, *map(op.read_along, number.axes)), e.conditions))
 
     # A whole axis is renamed if it is read at all numbers of another whole index over it.
     def renames_whole(self, slot: op.Slot) -> bool:
@@ -874,6 +899,27 @@ class ForRank(Rewriting):
     def is_here(self, number: Value, size: int) -> Value:
         first = map_values(">=", [number, _whole(0, number.span)], number.span)
         return map_values("and", [first, map_values("<", [number, _whole(size, number.span)], number.span)], number.span)
+
+
+RULES: Mapping[type[op.Operation], Callable[[ForRank, Value, Any], Value]] = {
+    op.Constant: ForRank.read_constant,
+    op.Iota: ForRank.place_index,
+    op.Turn: ForRank.place_index,
+    op.Table: ForRank.read_table,
+    op.Map: ForRank.apply_function,
+    op.Einsum: ForRank.contract_factors,
+    op.StoredWeight: ForRank.place_stored,
+    op.Reduce: ForRank.reduce,
+    op.View: ForRank.view,
+    op.Gather: ForRank.gather,
+    op.Spread: ForRank.pass_on,
+    op.Call: ForRank.call,
+    op.Recur: ForRank.recur,
+    LinearMap: ForRank.multiply_pairs,
+    Routed: ForRank.route,
+    Picked: ForRank.pick_pairs,
+    Gathered: ForRank.sum_pairs,
+}  # any other operation has its operands whole, or split as its result
 
 
 def _list_varied(value: Value) -> Iterator[str]:

@@ -69,6 +69,7 @@ class Numbers(Sizes[int]):
     windows: Mapping[str, Window] = field(default_factory=dict)
     ranks: Mapping[str, int] = field(default_factory=dict)  # of each axis of the mesh
     place: Mapping[str, int] | None = None
+    pieces: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of a split letter: of how many ranks, how many in all
     round: tuple[tuple[int, tuple[op.Value, ...]], ...] = ()  # what attentions pass on, to so many ranks
     turn: Turn = ()  # the same, loop by loop
     gradients: dict[object, Gradients] = field(default_factory=dict)
@@ -85,7 +86,10 @@ class Numbers(Sizes[int]):
 
     def on_mesh(self, placement: Placement, sharding: Sharding) -> Numbers:
         own, windows, shares, round_ = placement.own, placement.windows, placement.shares, placement.round
-        return replace(self, own=own, windows=windows, shares=shares, round=round_, ranks=dict(sharding.mesh))
+        ranks = {letter: sharding.size(axis) for letter, axis in sharding.places}
+        pieces = {letter: (count, sharding.count_parts(letter, sharding.axis(letter))) for letter, count in ranks.items()}
+        mesh = dict(sharding.mesh)
+        return replace(self, own=own, windows=windows, shares=shares, round=round_, ranks=mesh, pieces=pieces)
 
     def size(self, axis: str) -> int:
         return self.legend.length(axis)
@@ -111,6 +115,16 @@ class Numbers(Sizes[int]):
             for count, sides in self.round
         )
         return max(blocks, default=0)
+
+    # Of ranks that compute with others as far before them the one that has most: as often as all of these together.
+    def count_band(self, later: str, earlier: str, least: int | None, most: int | None) -> int:
+        if later not in self.pieces or least is None or least < 0:
+            return Sizes.count_band(self, later, earlier, least, most)
+        ranks, pieces = self.pieces[later]
+        size, before = self.count_all(later) // pieces, self.count_all(earlier) - self.count_all(later)
+        starts = (before + place * size for place in range(pieces))
+        by_piece: list[int] = [rules.count_pairs(size, start, least, most, min) for start in starts]
+        return ranks * max(by_piece[rank] + (by_piece[-1 - rank] if pieces > ranks else 0) for rank in range(ranks))
 
     def list_reaches(self, letters: Collection[str]) -> Iterator[Expression]:
         for window in (self.windows[letter] for letter in self.windows if letter in letters):

@@ -145,11 +145,15 @@ class Sizes(ABC, Generic[N]):
         if not region.band:
             return self.walk(region, at) if region.cases else cast("N", 0)
         later, earlier = region.letters
-        before: Any = cast("Any", self.count_all(earlier)) - self.count_all(later)
         least = [self.value(bound.least) for bound in region.band if bound.later == later]
         most = [-self.value(bound.least) for bound in region.band if bound.earlier == later]
         lowest, highest = self.largest(least) if least else None, self.smallest(most) if most else None
-        return cast("N", count_pairs(self.count_all(later), before, lowest, highest, lambda *two: self.smallest(two)))
+        return self.count_band(later, earlier, lowest, highest)
+
+    # Twice the number of pairs that are as far apart.
+    def count_band(self, later: str, earlier: str, least: Any | None, most: Any | None) -> N:
+        before: Any = cast("Any", self.count_all(earlier)) - self.count_all(later)
+        return cast("N", count_pairs(self.count_all(later), before, least, most, lambda *two: self.smallest(two)))
 
 
 def count_pairs(length: Any, before: Any, least: Any | None, most: Any | None, smaller: Callable[[Any, Any], Any]) -> Any:
