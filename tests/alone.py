@@ -56,6 +56,8 @@ LINES = {
     "w_bss'a = Sm_s'(t_bss'a) sigmoid(lse_s' t_bss'a - γ_a) | return w_bss'a v_bs'ea",
     "a loop changes a group of axes and reads it earlier": "model Main(z_bsae) -> y_bsg causal in s: | "
     "y_{bs(ae)} = z_bsae | for l < 2: |   h_bsg = sum_i y_{b(s - i)g} |   y_bsg <- y_bsg / 2 + tanh(h_bsg) | return y_bsg",
+    "a weight that is tied to a buffer": "model Main(z_bsda) -> z_bsda causal in s: | buffers B_ae | "
+    "weights P_d, R_a, Q_ea = B_ae | z_bsda <- z_bsda P_d | y_bsde = z_bsda B_ae R_a | return z_bsda / 2 + tanh(y_bsde Q_ea)",
     "a sink, and scores of four factors": "model Main(z_bsda) -> y_bsea causal in s: | "
     "weights Q_de, K_de, V_de, γ_a | v_bsea = z_bsda V_de | "
     "t_bss'a = z_bsda Q_de (z_bs'd'a K_d'e) / 2 + where(s' <= s, (s' - s) / 4, -inf) | "

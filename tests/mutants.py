@@ -1093,6 +1093,11 @@ MUTANTS = (
         "forms.py::test_a_form_is_computed_whole_and_in_parts[a window that is wider in each turn, and loops in it-apart-fast]",
     ),
     _mutant(
+        "a weight that is tied to a buffer is trained", "program/rewrite.py",
+        "if is_trained(line.value, trained)", "if line.name in trained",
+        "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a weight that is tied to a buffer]",
+    ),
+    _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",
         "self._join(whole[:, :-1], source)", "self._join(whole[:, 1:], source)",
         "generate.py::test_log_prob_is_the_chain_rule",

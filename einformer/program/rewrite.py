@@ -161,6 +161,12 @@ def name_stored(function: Function) -> dict[Value, str]:
     return {line.value: line.name for line in function.weights if line.value.operation == op.StoredWeight(line.name)}
 
 
+# A tie is trained if what it is tied to is.
+def is_trained(value: Value, trained: frozenset[str]) -> bool:
+    stored = [e.operation.name for e in walk(value) if isinstance(e.operation, op.StoredWeight)]
+    return bool(stored) and trained.issuperset(stored)
+
+
 # ---------------------------------------------------------------------------------------------------------------- scope
 
 
@@ -181,7 +187,7 @@ class FunctionScope:
 
     @classmethod
     def of(cls, function: Function, legend: Legend, trained: frozenset[str] = frozenset()) -> FunctionScope:
-        learned = frozenset(line.value for line in function.weights if line.name in trained)
+        learned = frozenset(line.value for line in function.weights if is_trained(line.value, trained))
         fixed = frozenset(line.value for line in (*function.weights, *function.scalars))
         reads = count_reads(function)
         operators = frozenset(value.operation.operator for value in reads if isinstance(value.operation, op.Reduce))
