@@ -578,6 +578,11 @@ MUTANTS = (
         "lowering.py::test_a_mask_that_looks_ahead_is_not_causal",
     ),
     _mutant(
+        "layers read documents that have changed since", "program/fusing.py",
+        "if line.name not in changed[name]}", "}",
+        "flex.py::test_documents_that_change_are_read_where_the_mask_is_written[later]",
+    ),
+    _mutant(
         "a turn that is computed again draws other numbers", "interpreters/torch/classes.py",
         "use_reentrant=False)", "use_reentrant=False, preserve_rng_state=False)",
         "recompute.py::test_values_and_gradients_stay[gpt2]",

@@ -218,8 +218,7 @@ def test_positions_decide_masks_inside_of_layers() -> None:
     assert "m_st = " in model("gemma2").source()
 
 
-def test_documents_of_a_model_are_given_to_its_layers() -> None:
-    text = """axes
+DOCUMENTS = """axes
   b: B
   s: S
   d: D
@@ -240,11 +239,32 @@ model M(z_bsd, n_bs) -> z_bsd:
     z_bsd <- z_bsd + Attention_l(z_bsd, m_bss')
   return z_bsd
 """
-    bound = einformer.parse(text).bind(D=14, H=5)
+
+
+def test_documents_of_a_model_are_given_to_its_layers() -> None:
+    bound = einformer.parse(DOCUMENTS).bind(D=14, H=5)
     source = bound.source("flex")
     assert "(z_bsd, n_bs)" in source
     assert "n_bs[batch, query] == n_bs[batch, key]" in source
     assert "m_bst = " not in source
+    with torch.no_grad():
+        ours = built(bound, "flex")(*given(bound))
+    assert error(ours, bound.reference(*read(bound), weights=weights(bound))) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  for l < 2:", "  n_bs <- n_bs - 1\n  for l < 2:"),
+        ("  m_bss' = where(s' <= s and n_bs == n_bs', 0, -inf)\n  for l < 2:", "  for l < 2:\n    n_bs <- n_bs + l\n"
+         "    m_bss' = where(s' <= s and n_bs <= n_bs' + 2 or s' == s, 0, -inf)"),
+    ],
+    ids=["later", "in each turn"],
+)  # fmt: skip
+def test_documents_that_change_are_read_where_the_mask_is_written(old: str, new: str) -> None:
+    """Layers are given the mask, not the documents, which are others by then."""
+    bound = einformer.parse(DOCUMENTS.replace(old, new)).bind(D=14, H=5)
+    assert "m_bst: Tensor" in bound.source("flex")
     with torch.no_grad():
         ours = built(bound, "flex")(*given(bound))
     assert error(ours, bound.reference(*read(bound), weights=weights(bound))) < 1e-12

@@ -484,15 +484,18 @@ def _is_causal(mask: Value, values: Values) -> bool:
     return len(mask.axes) == 2 and bool(query) and values.is_causal(mask, query, f"{query}'")
 
 
-# One value for all calls, which depends on pairs of positions, made of numbers, of turns, and of inputs of functions.
+# One value for all calls, which depends on pairs of positions, made of numbers, of turns whose letter is free in the function,
+# and of inputs that stay as they are.
 def _is_arithmetic(some: tuple[Value, ...], functions: Functions, name: str, values: Values) -> bool:
     mask, own = some[0], {turns.letter for turns in walk_loops(functions[name].lines)}
+    own |= {letter for value in walk_values(functions[name]) for letter in value.axes}
+    free = {turns.letter for function in functions.values() for turns in walk_loops(function.lines)} - own
     paired = any(f"{letter}'" in mask.axes for letter in mask.axes)
     if not paired or len({values.meaning(other) for other in some}) > 1:
         return False
     kinds, inputs = op.Iota | op.Constant | op.Table | op.Map | op.Spread | op.View | op.Gather, _list_inputs(functions)
     for value in walk(mask):
-        turning = isinstance(value.operation, op.Turn) and value.operation.letter not in own
+        turning = isinstance(value.operation, op.Turn) and value.operation.letter in free
         given = value in inputs and not any(f"{letter}'" in value.axes for letter in value.axes)
         if not (isinstance(value.operation, kinds) or turning or given):
             return False
@@ -502,7 +505,9 @@ def _is_arithmetic(some: tuple[Value, ...], functions: Functions, name: str, val
 
 
 def _list_inputs(functions: Functions) -> dict[Value, Line]:
-    return {line.value: line for function in functions.values() for line in function.inputs}
+    changed = {name: {line.name for line in walk_lines(function.lines)} for name, function in functions.items()}
+    inputs = ((name, line) for name, function in functions.items() for line in function.inputs)
+    return {line.value: line for name, line in inputs if line.name not in changed[name]}
 
 
 # The inputs that masks are made of become inputs of the function, and the scalars its own.
