@@ -115,6 +115,11 @@ MUTANTS = (
         "emitted.py::test_a_size_that_is_a_sum_is_a_factor",
     ),
     _mutant(
+        "a tensor with the name of the output has its letters", "interpreters/torch/emit.py",
+        "all(x == y or len(x) > 1 for x, y in pairs)", "True",
+        "emitted.py::test_an_output_has_the_letters_of_its_head[fast]",
+    ),
+    _mutant(
         "a product of sizes is a number in the file", "interpreters/torch/fragments.py",
         "case Name() if isinstance(self.legend.values.get(size.name), int):", "case Name() if False:",
         "emitted.py::test_a_size_that_is_a_product_follows_the_config[fast]",

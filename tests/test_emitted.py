@@ -185,6 +185,15 @@ def test_the_map_of_equations_is_that_of_the_comments(name: str, plan: str) -> N
 
 
 @pytest.mark.parametrize("plan", PLANS)
+def test_an_output_has_the_letters_of_its_head(plan: str) -> None:
+    """Where a line says of what its axes are made; another tensor of that name keeps its own."""
+    assert "    return y_se\n" in model("llama").source(plan)
+    head = "axes\n  b: B\n  s: S\n  d: D\n  v: V\n"
+    body = "model M(x_bsd) -> z_bsv:\n  weights U_dv\n  z_bsd = tanh(x_bsd)\n  return z_bsd U_dv\n"
+    assert "        z_bsd = torch.tanh(x_bsd)\n" in einformer.parse(head + body).bind(D=3, V=5).source(plan)
+
+
+@pytest.mark.parametrize("plan", PLANS)
 def test_tracebacks_show_the_equation(plan: str) -> None:
     module, given = built(model("gpt2"), plan), tokens("gpt2")
     module.get_submodule("blocks.1.MLP").register_parameter("U", nn.Parameter(torch.zeros(2, 2)))

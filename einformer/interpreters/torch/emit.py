@@ -237,8 +237,12 @@ class Emitter:
             self.names[line.name] = self.choose_name(line)
         return self.names[line.name]
 
+    # The axes of an output have the letters of the head, `y_se`, if a line says of what they are made, `y_{s(ih)}`.
     def choose_name(self, line: Line) -> str:
-        return self.context.name_variable(line.name, join_labels(line.labels))
+        output = self.function.output
+        pairs = [*zip(line.labels, output.labels, strict=False)] if line.name == output.name else []
+        same = len(pairs) == len(line.labels) == len(output.labels) and all(x == y or len(x) > 1 for x, y in pairs)
+        return self.context.name_variable(line.name, join_labels(output.labels if same else line.labels))
 
     def store(self, line: Line, kind: Kind | None = None) -> None:
         self.lay(line.value, Variable(self.name(line), line.labels, kind))
