@@ -29,9 +29,12 @@ CHUNKED = (
 )  # theirs goes through a sequence in chunks: other products
 BY_EXPERTS = "jetmoe"  # the attention of each expert is computed, where theirs computes that of chosen ones
 WITH_IDENTITY = "longcat"  # some of the chosen experts compute nothing, which data decide
+TWICE = "diffllama"  # theirs computes the scores once for each half of the values
 OUTER = "xlstm"  # theirs multiplies a key by a value as matrices
 COUNTED = [
-    each for name, each in zip(TOYS, EACH, strict=True) if not name.startswith((*CHUNKED, BY_EXPERTS, WITH_IDENTITY, OUTER))
+    each
+    for name, each in zip(TOYS, EACH, strict=True)
+    if not name.startswith((*CHUNKED, BY_EXPERTS, WITH_IDENTITY, OUTER, TWICE))
 ]
 ON_CPU = (
     "dbrx",
@@ -102,6 +105,14 @@ def test_flops_of_experts_that_are_the_identity(name: str) -> None:
     assert identities > 0
     expert = 6 * keys["hidden_size"] * keys["expert_ffn_hidden_size"]
     assert ours(name).flops(B=BATCH, S=LENGTH) == counted_of_theirs + identities * expert
+
+
+@pytest.mark.parametrize("name", [name for name in TOYS if name.startswith(TWICE)])
+def test_flops_but_for_scores_that_are_computed_twice(name: str) -> None:
+    """Each half of the values has a call of the attention in theirs; two products of vectors are sums of their elements."""
+    keys = config_of(name)
+    scores, vectors = 2 * BATCH * LENGTH**2 * keys["num_attention_heads"] * keys["head_dim"], 2 * 2 * keys["head_dim"]
+    assert ours(name).flops(B=BATCH, S=LENGTH) == theirs(name) - (scores - vectors) * keys["num_hidden_layers"]
 
 
 @pytest.mark.parametrize("name", [name for name in TOYS if name.startswith(OUTER)])

@@ -124,6 +124,7 @@ BEAM: dict[str, Any] = grouped(8, {"sliding_attention": ROPE, "full_attention": 
 BEAM |= {"num_experts": 12, "num_experts_per_tok": 5, "moe_intermediate_size": 9, "n_group": 4, "topk_group": 2}
 BEAM |= {"mlp_layer_types": ["dense", "sparse"] * 2 + ["sparse"], "final_logit_softcapping": 2.5, "routed_scaling_factor": 1.7}
 UNCAPPED: dict[str, Any] = {"final_logit_softcapping": None, "mlp_layer_types": None}
+DIFFERENCES: dict[str, Any] = grouped(6, num_attention_heads=12, num_key_value_heads=4, num_hidden_layers=3)
 
 OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neox_japanese": ("gpt_neox_japanese", JAPANESE),
@@ -133,6 +134,8 @@ OF_2026: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "longcat_flash": ("longcat_flash", LONGCAT),
     "longcat_flash_yarn": ("longcat_flash", LONGCAT | {"rope_parameters": YARN, "tie_word_embeddings": True}),
+    "diffllama": ("diffllama", DIFFERENCES),
+    "diffllama_tied": ("diffllama", DIFFERENCES | {"rope_parameters": YARN, "tie_word_embeddings": True}),
     "beam": ("beam", BEAM),
     "beam_uncapped": (
         "beam",
