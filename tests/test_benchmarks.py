@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import GPT2Config, LlamaConfig, MixtralConfig
 
 from tests.benchmarks import __main__ as benchmarks
+from tests.benchmarks.long import run_prefill
 from tests.benchmarks.models import FAMILIES, Family, decode, forward, training
 from tests.benchmarks.peers import HandGPT, HandLlama
 from tests.benchmarks.tables import TABLES, Table
@@ -120,6 +121,13 @@ def test_every_candidate_of_a_model_runs(name: str) -> None:
     toy = TOYS[name]
     rows = [compare(make.__name__, make(toy, 2, 8), budget=0) for make in (forward, training, decode)]
     assert all(len(row) >= 3 and not any("failed" in cell for cell in row.values()) for row in rows), rows
+
+
+@pytest.mark.parametrize("name", ["llama", "mamba2_decoder"])
+def test_a_long_prompt_holds_nothing_over_pairs_of_positions(name: str) -> None:
+    length = 8192
+    _, grown = run_prefill(name, length)
+    assert grown < length**2  # a mask of a byte for each pair
 
 
 @pytest.mark.gpu

@@ -65,7 +65,7 @@ TABLES: Mapping[str, Table] = {
         "GPT-2 with 124 million parameters, beside transformers with SDPA, a model written by hand in the style of nanoGPT, and"
         " the bare products: the same shapes multiplied, and nothing else. A training step has dropout, the loss, the backward"
         f" pass and a fused step of AdamW. {COMPILED}",
-        300,
+        350,
     ),
     "gpt2_decode": _model(
         "gpt2",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 Work = Callable[[], object]
 Row = dict[str, str]  # a cell for each column
 
-WARM, LEAST, MOST, BUDGET = 2, 5, 31, 15.0  # rounds that do not count, rounds that do, and seconds of a row
+WARM, LEAST, MOST, BUDGET = 1, 5, 31, 10.0  # rounds that do not count, rounds that do, and seconds of a row
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
