@@ -1567,6 +1567,11 @@ MUTANTS = (
         "lint_reading.py::test_what_may_be_either_is_not_read[$y_{ij} = a b^i c_j$, $f = r^j \\\\exp(-y_{ij} r)$]",
     ),
     _mutant(
+        "a power is an index beside its predecessor", "notes/letters.py",
+        "(uncertain or letters[0] in numbers)", "uncertain",
+        "lint_reading.py::test_what_may_be_either_is_not_read[$v^k u_k = 1$, $y_i = a_0 A^{k-1} b_i + A^k b_i$]",
+    ),
+    _mutant(
         "a number above is a factor", "notes/letters.py",
         "any(isinstance(x, Number) for x in exponent.factors)", "any(isinstance(x, Sum) for x in exponent.factors)",
         "lint_reading.py::test_what_may_be_either_is_not_read[$\\\\frac{d v}{d t} = q F^{0i} v_i = q E_i v_i$]",

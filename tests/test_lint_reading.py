@@ -243,6 +243,7 @@ UNREAD = {
     r"$y_{bs\dots} = x_{bs\dots}$": "dots",
     r"$y_{a \ldots c} = x_{iia \dots c}$": "dots",
     r"$y_{ij} = a b^i c_j$, $f = r^j \exp(-y_{ij} r)$": "`i` above: an index, or a label?",
+    r"$v^k u_k = 1$, $y_i = a_0 A^{k-1} b_i + A^k b_i$": "`k` above: an index, or a label?",
     r"$\frac{d v}{d t} = q F^{0i} v_i = q E_i v_i$": "upper indices",
     r"$\mathbf{h}_t = \mathbf{W} \mathbf{x}_t$": "vectors and matrices in bold",
     r"$y_k = \sum_{i + j = k} a_i b_j$": "a condition below a sum",

@@ -199,11 +199,14 @@ def _list_upper(exponent: Expression) -> tuple[Index, ...]:
 def _find_raised(nodes: list[Expression], contracted: frozenset[str]) -> Iterator[str]:
     tensors = [x for x in nodes if isinstance(x, Tensor)]
     count = Counter(letter for x in tensors for letter in slot_letters(x))
+    computed = [x.exponent for x in nodes if isinstance(x, Power) and isinstance(x.exponent, Sum)]  # beside `A^{n - 1}`
+    numbers = {x.name for x in find_all(Name, *computed)}.union(x.letter for x in find_all(Index, *computed))
     for x in tensors:
         letters = slot_letters(x)
         once = x.name.endswith(RAISED) and not x.name.endswith(RAISED * 2)
         powered = len(letters) == 1 and not contracted and not is_derivative(x)
-        if letters and once and (powered or count[letters[0]] == 1) and letters[0] not in contracted:
+        uncertain = (powered or count[letters[0]] == 1) and letters[0] not in contracted if letters else False
+        if once and letters and (uncertain or letters[0] in numbers):
             yield letters[0]
 
 
