@@ -29,7 +29,7 @@ model MLP(z_bsd) -> y_bsd causal in s:
   return h_bsf U_fd + β_d
 """
 D, F, STEPS = 16, 64, 300
-ROUNDS = 7
+ROUNDS = 15
 MAPS = ("tp: g f v", "tp: g f v (s)", "cp: s", "cp: s[ring zigzag]", "dp: b")
 LLAMA = {"D": 256, "A": 8, "G": 4, "F": 1024, "V": 2048, "L": 2, "Θ": 10000.0}
 
@@ -73,15 +73,16 @@ class ByHand(nn.Module):
         return summed + self.β
 
 
-def time_steps(*works: Callable[[], object], times: int = STEPS) -> list[float]:
-    """Median seconds of each, taken in turns."""
+def time_steps(*works: Callable[[], object], times: int = STEPS) -> list[tuple[float, float]]:
+    """Median seconds of each, taken in turns, and the median over rounds of its seconds by those of the first one."""
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(times):
         for work, taken in zip(works, seconds, strict=True):
             start = time.perf_counter()
             work()
             taken.append(time.perf_counter() - start)
-    return [statistics.median(taken) for taken in seconds]
+    ratios = ([own / first for own, first in zip(taken, seconds[0], strict=True)] for taken in seconds)
+    return [(statistics.median(taken), statistics.median(own)) for taken, own in zip(seconds, ratios, strict=True)]
 
 
 def compare_by_hand(file: Path) -> None:
@@ -94,7 +95,7 @@ def compare_by_hand(file: Path) -> None:
 
 def compare_steps(file: Path) -> None:
     """A step of the first rank alone, while the others wait, then one of all: median seconds for each map."""
-    ranks, first, seconds = dist.get_world_size(), dist.get_rank() == 0, dict[str, list[float]]()
+    ranks, first, seconds = dist.get_world_size(), dist.get_rank() == 0, dict[str, tuple[float, float]]()
     model = ein.load("llama").bind(**LLAMA)
     alone, x_bs = model.build(), torch.randint(int(LLAMA["V"]), (4, 64))
 
@@ -118,7 +119,7 @@ def compare_steps(file: Path) -> None:
             dist.barrier()
 
         step_together()
-        seconds[shard] = time_steps(step_alone, step_together, times=ROUNDS)
+        _, seconds[shard] = time_steps(step_alone, step_together, times=ROUNDS)
     if first:
         file.write_text(json.dumps(seconds))
 
@@ -135,11 +136,11 @@ HEAD = ("what", "processes", "milliseconds", "beside one process, or a layer by 
 def list_rows() -> Iterator[tuple[str, str, str, str]]:
     """Rows of a table with the columns `HEAD`: steps of a small Llama on several processes, and one layer on one."""
     for count in (2, 4):
-        for shard, (alone, together) in measure(count, compare_steps).items():
-            yield f"a step, `{shard}`", str(count), f"{together * 1e3:.0f}", f"{together / alone:.2f}"
-    hand, inside, door = measure(1, compare_by_hand)
-    yield "a split MLP, without the comparison of shapes between ranks", "1", f"{inside * 1e3:.2f}", f"{inside / hand:.2f}"
-    yield "a split MLP, with it", "1", f"{door * 1e3:.2f}", f"{door / hand:.2f}"
+        for shard, (seconds, ratio) in measure(count, compare_steps).items():
+            yield f"a step, `{shard}`", str(count), f"{seconds * 1e3:.0f}", f"{ratio:.2f}"
+    _, inside, door = measure(1, compare_by_hand)
+    for what, (seconds, ratio) in (("without the comparison of shapes between ranks", inside), ("with it", door)):
+        yield f"a split MLP, {what}", "1", f"{seconds * 1e3:.2f}", f"{ratio:.2f}"
 
 
 def main() -> None:
