@@ -58,6 +58,10 @@ LINES = {
     "y_{bs(ae)} = z_bsae | for l < 2: |   h_bsg = sum_i y_{b(s - i)g} |   y_bsg <- y_bsg / 2 + tanh(h_bsg) | return y_bsg",
     "a weight that is tied to a buffer": "model Main(z_bsda) -> z_bsda causal in s: | buffers B_ae | "
     "weights P_d, R_a, Q_ea = B_ae | z_bsda <- z_bsda P_d | y_bsde = z_bsda B_ae R_a | return z_bsda / 2 + tanh(y_bsde Q_ea)",
+    "attention that a loop reads and overwrites": "MODEL | weights Q_de, K_de, V_de, O_ed | y_bsd = tanh(z_bsd) | MASK | "
+    "q_bse = z_bsd Q_de | k_bse = z_bsd K_de | v_bse = z_bsd V_de | w_bss' = Sm_s'(q_bse k_bs'e + m_ss') | "
+    "h_bse = w_bss' v_bs'e | o_bsd = h_bse O_ed | for l < 2: |   y_bsd <- y_bsd / 2 + tanh(o_bsd) | "
+    "  y_bsd <- tanh(z_bsd) | return y_bsd",
     "a sink, and scores of four factors": "model Main(z_bsda) -> y_bsea causal in s: | "
     "weights Q_de, K_de, V_de, γ_a | v_bsea = z_bsda V_de | "
     "t_bss'a = z_bsda Q_de (z_bs'd'a K_d'e) / 2 + where(s' <= s, (s' - s) / 4, -inf) | "

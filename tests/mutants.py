@@ -1108,6 +1108,11 @@ MUTANTS = (
         "interpreters.py::test_flops_of_each_form_alone_are_those_that_torch_counts[a weight that is tied to a buffer]",
     ),
     _mutant(
+        "what nothing reads is kept", "program/decoding.py",
+        "if kind is not None and line.value.operation != Taken():", "if kind is not None:",
+        "interpreters.py::test_each_form_alone[distinct-attention that a loop reads and overwrites]",
+    ),
+    _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",
         "self._join(whole[:, :-1], source)", "self._join(whole[:, 1:], source)",
         "generate.py::test_log_prob_is_the_chain_rule",

@@ -19,6 +19,7 @@ from einformer.language.weights import key
 from einformer.program import operations as op
 from einformer.program.collectives import Collective
 from einformer.program.keeping import Entry
+from einformer.program.kernels import Taken
 from einformer.program.operations import (
     Axes,
     Carried,
@@ -207,10 +208,11 @@ class _Continuing:
     def renew(self, line: Line) -> Line:
         return replace(line, value=self.value(line.value), labels=self.labels(line.labels))
 
-    # A tensor is kept if it is read at other positions.
+    # A tensor is kept if it is read at other positions, by something that is computed.
     def define(self, line: Line, version: tuple[str, int]) -> Iterator[Line]:
         self.lying[line.value] = line, self.inside + key(version[0])
-        if kind := self.kept.get(version):
+        kind = self.kept.get(version)
+        if kind is not None and line.value.operation != Taken():
             yield self.keep(line.value, kind)
 
     def keep(self, value: Value, kind: Kind) -> Line:
