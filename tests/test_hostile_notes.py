@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from einformer.cli import main
-from tests.commands import lint
+from tests.commands import lint, read_json, run
 from tests.few import few
 from tests.guard import guarded, needs_a_timer
 from tests.refusals import findings_of
@@ -217,3 +217,19 @@ def test_a_pipe_that_nobody_writes_is_an_empty_text(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "einformer", "check", str(pipe(tmp_path / "a.ein"))]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (answer.returncode, answer.stdout[:5]) == (1, "E105 ")
+
+
+@needs_a_timer
+def test_many_small_files_take_little_time_each(tmp_path: Path) -> None:
+    for number in range(500):
+        (tmp_path / f"{number}.md").write_text("$y_{b} = x_{bs}$\n", encoding="utf-8")
+    with guarded(5):
+        assert len(read_json("lint", str(tmp_path), "--legend", "b, s")["files"]) == 500
+
+
+@needs_a_timer
+def test_a_loop_of_many_turns_ends(tmp_path: Path) -> None:
+    path = tmp_path / "loop.ein"
+    path.write_text("axes d, l: L\nlayer M(z_d) -> z_d:\n  for l < L:\n    z_d <- tanh(z_d)\n  return z_d\n", encoding="utf-8")
+    with guarded():
+        assert run("report", str(path), "--set", "D=3,L=1000").code == 0

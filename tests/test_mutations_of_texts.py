@@ -7,6 +7,7 @@ from the slip: `+1` where a later line is the first that contradicts it. What is
 from __future__ import annotations
 
 import difflib
+import functools
 
 import pytest
 
@@ -71,7 +72,7 @@ linear_attention | S_{(s - 1)eua} | S_{(s + 1)eua} | E507 +0
 linear_attention | S_{(s - 1)eua} | S_{(s - 0)eua} | E507 +0
 linear_attention | z_sd V_dua | z_sd V_due | E307 +0
 deepseek_v3 | K_rna c_s'r + | K_rna c_sr + | E313 +0
-deepseek_v3 | RMSNorm_c(z_sd A_dc) | RMSNorm_d(z_sd A_dc) | E301 +0
+deepseek_v3 | LatentNorm_c(z_sd A_dc) | LatentNorm_d(z_sd A_dc) | E301 +0
 deepseek_v3 | GatedMLP_o( | GatedMLP_d( | E402 +0
 gemma2 | s - W_l < s' | s - W_k < s' | E201 +0
 loss | lse_v(y_bsv) | lse_s(y_bsv) | E301 +0
@@ -94,10 +95,15 @@ def rows(table: str) -> list[list[str]]:
     return [row.split(" | ") for row in table.strip().split("\n")]
 
 
+@functools.cache
+def whole(name: str) -> Source:
+    file = ROOT / "einformer" / "architectures" / "gpt2.ein"
+    return Source(f"{name}.ein", file.read_text("utf-8") if name == "gpt2" else run("source", "--text", name).out)
+
+
 def mutated(name: str, old: str, new: str) -> tuple[Source, int]:
     """The text, its library's layers written out, with the first `old` written otherwise, and the line of that."""
-    file = ROOT / "einformer" / "architectures" / "gpt2.ein"
-    source = Source(f"{name}.ein", file.read_text("utf-8") if name == "gpt2" else run("source", "--text", name).out)
+    source = whole(name)
     assert old in source.text
     return Source(source.name, source.text.replace(old, new, 1)), source.text[: source.text.index(old)].count("\n") + 1
 
