@@ -22,10 +22,11 @@ from tests.few import FEW_TEXTS, few
 from tests.shipped import TEXTS
 from tests.slips import slip
 
+load = functools.cache(einformer.load)
 
-@functools.cache
+
 def written(name: str) -> Spec:
-    return einformer.load(name).written
+    return load(name).written
 
 
 # ------------------------------------------------------------------------------------------- all of it, nothing else
@@ -33,7 +34,7 @@ def written(name: str) -> Spec:
 
 @pytest.mark.parametrize("name", few(TEXTS, FEW_TEXTS))
 def test_a_text_and_itself(name: str) -> None:
-    assert not einformer.load(name).diff(einformer.load(name))
+    assert not load(name).diff(load(name))
 
 
 def lines(spec: Spec) -> Counter[str]:
@@ -61,7 +62,7 @@ def test_what_is_told_makes_the_other_text(name: str) -> None:
 
 
 def comes_out(one: str, other: str) -> None:
-    found = einformer.load(one).diff(einformer.load(other))
+    found = load(one).diff(load(other))
     here, there = (Counter(map(numbers, lines(written(name)).elements())) for name in (one, other))
     went, came = (Counter(map(numbers, told(found, other).elements())) for other in (False, True))
     assert not went - here
@@ -225,12 +226,12 @@ def test_remarks_are_no_difference() -> None:
     ],
 )
 def test_layers_of_one_role_stand_side_by_side(one: str, other: str, names: set[str]) -> None:
-    assert names <= {part.name for part in einformer.load(one).diff(einformer.load(other)).parts}
+    assert names <= {part.name for part in load(one).diff(load(other)).parts}
 
 
 def test_equations_of_one_meaning_stand_side_by_side() -> None:
     """By what they define, however they do: GPT-2 and Llama have few letters in common."""
-    parts = {part.name: part.changes for part in einformer.load("gpt2").diff(einformer.load("llama")).parts}
+    parts = {part.name: part.changes for part in load("gpt2").diff(load("llama")).parts}
     pairs = {
         (change.one.split(" ")[2][:1], change.other.split(" ")[2][:1])
         for change in parts["layer CausalAttention → Attention"]
