@@ -207,7 +207,7 @@ RIGHT = {
     "a contraction": "$S_{k} = \\delta_{ij} T_{ijk} = T_{iik}$",
     "a number of states": "$p = \\sum_{ij} C_i$, $\\sum_{ijk} A_{ijk} = \\sum_{ijk} B_{ij}$",
     "elements of a matrix": "$J_{ij} = \\delta_{ik} \\delta_{jt} - \\delta_{it} \\delta_{jk}$",
-    "a word below a sum": "$m = \\sum_{all} x_{ij} / n$",
+    "a word below a sum": "$m_i = \\sum_{all} x_{ij} u_j / n$",
     "elements of one tensor": "$F = |v_a - v_b| \\rho_a$, $2 (x_{k})_j = x_{i}$",
     "an element-wise product": "$a_i = b_i \\odot c_i$, $d_{ij} = a_i e_{ij}$",
 }

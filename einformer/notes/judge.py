@@ -38,7 +38,7 @@ from einformer.language.walk import children, find_all, letters_in, open_groups,
 from einformer.notes.documents.signs import ACCENTS, BOLD, DERIVATIVES, LETTERED, OF_AUTHOR, OF_COMMA, TIED
 from einformer.notes.documents.subscripts import find_ambiguous
 from einformer.notes.legend import Stated, find_counted
-from einformer.notes.letters import RAISED, is_contracted, is_derivative, is_variable, slot_letters
+from einformer.notes.letters import RAISED, is_derivative, is_variable, slot_letters
 from einformer.notes.reading import DocumentEquation
 
 _MARKS = "|".join(sorted({*ACCENTS, *LETTERED, *BOLD, *DERIVATIVES, OF_COMMA}, key=len, reverse=True))  # parts of names
@@ -574,12 +574,11 @@ def _find_empty(e: Apply, around: Letters, carried: Mapping[str, set[str]], want
     (argument,) = e.arguments
     letters, whole, inside = _COMMAND.sub(" ", argument.span.text), e.span.source.text, tuple(subexpressions(argument))
     bound = [index.letter for index in e.indices]
-    if (bound and TIED in whole[e.indices[-1].span.end : argument.span.start]) or len(set(bound)) < len(bound):
-        return []  # `\sum_{all}` is over a word
+    if bound and TIED in whole[e.indices[-1].span.end : argument.span.start]:
+        return []
     hidden = any(isinstance(x, Apply) and x.name.endswith(OF_AUTHOR) for x in inside)
-    hidden |= any(isinstance(x, Tensor | Name) and is_contracted(x) for x in inside)  # `\sum_c \Gamma^c{}_{cb}`
     empty = [i for i in e.indices if i.letter not in letters and not hidden and has_index(argument)]
-    if not empty or len(bound) == len(empty) > 1:
+    if not empty or len(bound) == len(empty) > 1:  # `\sum_{all}` is over a word
         return []
     lost = {axis for x in inside if isinstance(x, Tensor) for axis in carried.get(x.name, ())}
     others = {letter for x in inside if isinstance(x, Tensor) for letter in slot_letters(x)}

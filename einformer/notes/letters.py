@@ -17,7 +17,7 @@ from einformer.language.calls import axis_of
 from einformer.language.parser import resolve
 from einformer.language.tree import Apply, Expression, Group, Index, Name, Number, Power, Product, Quotient, Sum, Tensor
 from einformer.language.walk import children, find_all, rebuild, subexpressions
-from einformer.notes.documents.signs import CONTRACTED, DERIVATIVES, DERIVED, OF_AUTHOR
+from einformer.notes.documents.signs import DERIVATIVES, DERIVED, OF_AUTHOR
 from einformer.notes.documents.subscripts import strip_mark
 from einformer.notes.reading import DocumentEquation, is_respelled
 
@@ -156,11 +156,6 @@ def propose(equations: Iterable[DocumentEquation]) -> list[str]:
 # `\partial_i` is the operator of a derivative.
 def is_derivative(tensor: Tensor) -> bool:
     return tensor.name.rstrip(RAISED) in DERIVATIVES
-
-
-# `\Gamma^c{}_{cb}` has lost the letter that it has above and below.
-def is_contracted(e: Tensor | Name) -> bool:
-    return e.name.endswith(CONTRACTED) or "·" in e.name
 
 
 # `x_i` of `\partial y / \partial x_i` is a variable.
