@@ -316,6 +316,16 @@ MUTANTS = (
         "undefined.py::test_a_leak_through_what_is_undefined_is_refused[data less themselves]",
     ),
     _mutant(
+        "a sum of indices alone is positive", "program/inequalities.py",
+        "return known and any(sure) and", "return known and",
+        "undefined.py::test_a_leak_through_what_is_undefined_is_refused[a root of the first position, compared]",
+    ),
+    _mutant(
+        "a sum of an index and a number is not positive", "program/inequalities.py",
+        "self.natural(atom) and (power > 0", "atom.kind == \"size\" and (power > 0",
+        "causality.py::test_what_is_causal_is_accepted[over a root of what is one at least]",
+    ),
+    _mutant(
         "powers are positive", "program/inequalities.py",
         'if atom.kind == "function" and atom.name == "^" and self.positive(atom.arguments[0]):',
         'if atom.kind == "function" and atom.name == "^":',
@@ -1063,7 +1073,7 @@ MUTANTS = (
     ),
     _mutant(
         "each turn reads what the first one found", "program/decoding.py",
-        "self.stand_in(carried.name, before) if kind is not None else self.keeping[before]", "self.keeping[before]",
+        "self.keeping[within] = self.stand_in(carried.name, before)", "self.keeping[within] = self.keeping[before]",
         "decode.py::test_any_text[two loops change one tensor, and a third is in a loop-notation]",
     ),
     _mutant(

@@ -40,6 +40,7 @@ CAUSAL = {
 }
 CAUSAL |= {
     "weighed by hand": ["p_ss' = exp(where(s' <= s, x_s', -inf))", "return p_ss' x_s' / sum_s' p_ss'"],
+    "over a root of what is one at least": ["return sum_s' (where(s' <= s, x_s', 0) / sqrt(2 s + s' + 2))"],
     "the largest two": [
         "u_ss' = x_s x_s' + where(s' <= s, 0, -inf)",
         "w_ss' = Sm_s'(where(top_{2,s'}(u_ss'), u_ss', -inf))",

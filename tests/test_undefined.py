@@ -156,6 +156,7 @@ LEAKS = {
         "v_ss' = a_ss' / a_ss'",
         "return max_s' where(v_ss' <= inf, -inf, x_s')",
     ],
+    "a root of the first position, compared": ["return sum_s' where(sqrt(s) > 0, where(s' <= s, x_s', 0), x_s')"],
     "one over a distance, compared": ["v_ss' = (s - s')^(-1)", "return sum_s' where(not (v_ss' != -1), x_s', 0)"],
 }
 

@@ -576,9 +576,11 @@ class Facts:
         return atom.kind == "index" or (atom.kind == "size" and atom.name in self.sizes)
 
     def positive(self, linear: Linear) -> bool:
-        """Is it a sum of sizes and positive numbers?"""
-        atoms = {atom for monomial, _ in linear.terms for atom, _ in monomial}
-        return all(factor > 0 for _, factor in linear.terms) and all(a.kind == "size" and self.natural(a) for a in atoms)
+        """Is it a sum of sizes, indices and positive numbers, not of indices alone?"""
+        parts = [(factor, [*monomial]) for monomial, factor in linear.terms]
+        sure = [all(atom.kind == "size" for atom, _ in atoms) for _, atoms in parts]
+        known = all(self.natural(atom) and (power > 0 or atom.kind == "size") for _, atoms in parts for atom, power in atoms)
+        return known and any(sure) and all(factor > 0 for factor, _ in parts)
 
     def whole(self, monomial: Monomial) -> bool:
         return all(
