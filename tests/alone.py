@@ -62,6 +62,8 @@ LINES = {
     "q_bse = z_bsd Q_de | k_bse = z_bsd K_de | v_bse = z_bsd V_de | w_bss' = Sm_s'(q_bse k_bs'e + m_ss') | "
     "h_bse = w_bss' v_bs'e | o_bsd = h_bse O_ed | for l < 2: |   y_bsd <- y_bsd / 2 + tanh(o_bsd) | "
     "  y_bsd <- tanh(z_bsd) | return y_bsd",
+    "another name of an input without positions": "model Main(z_bsg, c_bea) -> y_bsg causal in s: | weights R_ag | "
+    "h_ba = lse_e c_bea | t_{b(ea)} = c_bea | k_ba = h_{b(A - 1 - a)} | return z_bsg + t_bg + k_ba R_ag",
     "a sink, and scores of four factors": "model Main(z_bsda) -> y_bsea causal in s: | "
     "weights Q_de, K_de, V_de, γ_a | v_bsea = z_bsda V_de | "
     "t_bss'a = z_bsda Q_de (z_bs'd'a K_d'e) / 2 + where(s' <= s, (s' - s) / 4, -inf) | "

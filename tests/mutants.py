@@ -1123,6 +1123,11 @@ MUTANTS = (
         "interpreters.py::test_each_form_alone[distinct-attention that a loop reads and overwrites]",
     ),
     _mutant(
+        "an input is gone once it had another name", "interpreters/torch/decode.py",
+        "self.stored |= {value: given[value]} if value in given else {}", "",
+        "interpreters.py::test_each_form_alone[distinct-another name of an input without positions]",
+    ),
+    _mutant(
         "a continuation is judged one position late", "interpreters/torch/generate.py",
         "self._join(whole[:, :-1], source)", "self._join(whole[:, 1:], source)",
         "generate.py::test_log_prob_is_the_chain_rule",

@@ -160,13 +160,14 @@ class CachedEmitter(KernelEmitter):
         new = [line.value.operation if isinstance(line, Line) and line.equation is None else None for line in lines]
         kept = [operation for operation in new if isinstance(operation, Steady)]
         if kept:
-            first = new.index(kept[0])
+            first, given = new.index(kept[0]), {value: [*places] for value, places in self.stored.items()}
             yield f"if {write_path(kept[0].path)} not in cache.rows:  # the same at every step"
             yield from super().lines(lines[:first], INDENT)
             for same in kept:
                 yield f"{INDENT}cache.rows[{write_path(same.path)}] = {self.find_lying(same.argument).name}"
             for value in name_values(lines[:first]).keys() - {same.argument for same in kept}:
-                self.stored.pop(value, None)  # at the next step it is not there
+                self.stored.pop(value, None)  # at the next step it is not there, unless it is given
+                self.stored |= {value: given[value]} if value in given else {}
             lines = lines[first:]
         yield from super().lines(lines, indent)
 
