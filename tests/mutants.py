@@ -1073,8 +1073,8 @@ MUTANTS = (
     ),
     _mutant(
         "each turn reads what the first one found", "program/decoding.py",
-        "self.keeping[within] = self.stand_in(carried.name, before)", "self.keeping[within] = self.keeping[before]",
-        "decode.py::test_any_text[two loops change one tensor, and a third is in a loop-notation]",
+        "self.stand_in(carried.name, before) if self.count_turns(turns) else self.keeping[before]", "self.keeping[before]",
+        "forms.py::test_a_form_is_computed_whole_and_in_parts[as far back as the turn inside, and changed outside-apart-fast]",
     ),
     _mutant(
         "a position before the first is the nearest that is kept", "interpreters/torch/decode.py",
@@ -1094,12 +1094,12 @@ MUTANTS = (
     ),
     _mutant(
         "what a loop leaves is kept where the loop found it", "program/decoding.py",
-        "if not letter:", "if last not in self.keeping:",
+        "        if not self.count_turns(turns):", "        if last not in self.keeping:",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[two loops in a loop, one reads earlier-apart-fast]",
     ),
     _mutant(
         "a tensor that a loop changes is kept at the path of what it was", "program/decoding.py",
-        'self.lying[after] = line, f"{path}.{letter}"', "self.lying[after] = line, path",
+        'self.lying[after] = line, f"{path}.{turns.letter}"', "self.lying[after] = line, path",
         "forms.py::test_a_form_is_computed_whole_and_in_parts[a shift before two loops, of which one shifts-apart-fast]",
     ),
     _mutant(

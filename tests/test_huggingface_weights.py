@@ -26,7 +26,7 @@ from einformer import EinformerError
 from einformer.errors import Finding
 from einformer.huggingface.families import family
 from einformer.huggingface.tensors import read
-from einformer.interpreters.torch.views import list_views
+from einformer.interpreters.torch.ranks import list_views
 from einformer.language import weights as placing
 from tests.oracles.families import FAMILIES, answer, theirs, weights
 from tests.oracles.lifted import Regime

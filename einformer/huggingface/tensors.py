@@ -22,7 +22,7 @@ from einformer.errors import EinformerError, Finding, fail
 from einformer.huggingface.config import config_text
 from einformer.huggingface.families import Family, family, match_form, match_rows
 from einformer.huggingface.stored import FLOATS, Alone, Box, Shape, State, Stored, call, find_tensors, write_folder
-from einformer.interpreters.torch.views import list_views
+from einformer.interpreters.torch.ranks import list_views
 from einformer.language import weights as placed
 from einformer.language.weights import Placed, key
 

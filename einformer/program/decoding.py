@@ -232,19 +232,22 @@ class _Continuing:
     def rewrite_loop(self, turns: Turns) -> Iterator[Line | Turns]:
         count, first = self.value(turns.count), [line for part in turns.carried for line in self.enter(part, turns)]
         self.around += (turns.letter,)
-        around, times = self.turns, self.meanings.legend.number(turns.loop.count)
-        self.turns *= int(times)
+        around = self.turns
+        self.turns *= self.count_turns(turns)
         lines = tuple(self.rewrite_lines(turns.lines))
         read = find_read(lines)
         lines += tuple(line for part in turns.carried for line in self.leave(part, read))
         self.around, self.turns = self.around[:-1], around
         named = {line.name for line in walk_lines(lines)}
-        carried = [new for part in turns.carried for new in self.rewrite_carried(part, turns.letter * (times > 0))]
+        carried = [new for part in turns.carried for new in self.rewrite_carried(part, turns)]
         carried = [part for part in carried if part.before or part.name in named]
         unread = {part for part in carried if part.name.endswith(KEPT) and part.within not in read}
         carried = [replace(part, before=None) if part in unread else part for part in carried]
         yield from (line for line in first if any(part.before is line.value for part in carried))
         yield replace(turns, count=count, carried=tuple(carried), lines=lines)
+
+    def count_turns(self, turns: Turns) -> int:
+        return int(self.meanings.legend.number(turns.loop.count))
 
     # A tensor as the first turn finds it; it is kept where the turns keep theirs.
     def enter(self, carried: Carried, turns: Turns) -> Iterator[Line]:
@@ -256,7 +259,7 @@ class _Continuing:
             if before not in self.keeping and kind is not None:
                 yield self.keep(before, kind)
             if before in self.keeping:
-                self.keeping[within] = self.stand_in(carried.name, before)
+                self.keeping[within] = self.stand_in(carried.name, before) if self.count_turns(turns) else self.keeping[before]
 
     # What a turn ends with is kept where the next one reads it at other positions and nothing else does.
     def leave(self, carried: Carried, read: Collection[Value]) -> Iterator[Line]:
@@ -269,17 +272,17 @@ class _Continuing:
         return replace(self.keeping[value], operation=op.Input(name + KEPT))
 
     # A loop that never turns changes nothing; what another leaves is kept only where its last turn keeps it.
-    def rewrite_carried(self, carried: Carried, letter: str) -> Iterator[Carried]:
+    def rewrite_carried(self, carried: Carried, turns: Turns) -> Iterator[Carried]:
         before = None if carried.before is None else self.value(carried.before)
         within, last, after = map(self.value, (carried.within, carried.last, carried.after))
         yield Carried(carried.name, before, within, last, after)
         line, path = self.lying[last if before is None else before]
-        if not letter:
+        if not self.count_turns(turns):
             self.lying[after] = line, path
             if before in self.keeping:
                 self.keeping[after] = self.keeping[before]
             return
-        self.lying[after] = line, f"{path}.{letter}"
+        self.lying[after] = line, f"{path}.{turns.letter}"
         if last in self.keeping:
             self.keeping[after] = self.stand_in(carried.name, last)
             first = None if before is None else self.keeping[before]

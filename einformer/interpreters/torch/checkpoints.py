@@ -24,8 +24,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 from einformer.errors import fail
-from einformer.interpreters.torch.ranks import list_paths
-from einformer.interpreters.torch.views import list_views
+from einformer.interpreters.torch.ranks import list_paths, list_views
 
 Optimizer = torch.optim.Optimizer
 STATE = "optimizer."  # before the paths of what an optimizer has of weights

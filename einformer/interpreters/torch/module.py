@@ -21,9 +21,19 @@ from torch import Tensor, nn
 from einformer.errors import EinformerError, fail
 from einformer.interpreters.torch import decode
 from einformer.interpreters.torch.plan import PLAIN, Plan, Style
-from einformer.interpreters.torch.ranks import Cuts, Parts, Piped, agree_over, draw_alike, find_cuts, shard_fully
+from einformer.interpreters.torch.ranks import (
+    Cuts,
+    Parts,
+    Piped,
+    agree_over,
+    draw_alike,
+    find_cuts,
+    list_own_views,
+    list_views,
+    shard_fully,
+    walk_inside_first,
+)
 from einformer.interpreters.torch.source import write_source
-from einformer.interpreters.torch.views import list_own_views, list_views, walk_inside_first
 from einformer.language.calls import axis_of
 from einformer.language.sizes import Legend
 from einformer.language.slots import Whole, find_selecting

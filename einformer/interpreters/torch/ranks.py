@@ -1,4 +1,4 @@
-"""Joins a module to the ranks of a mesh: what all of them do alike, and a rank's parts of whole weights.
+"""Joins a module to the ranks of a mesh: its weights as they are written, a rank's parts of them, and what all ranks do alike.
 
 Work that can fail on one rank is done by `agree`, after which all ranks go on, or all raise an error.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from einformer.errors import fail
-from einformer.interpreters.torch.views import list_views
 from einformer.language.calls import slot_letters
 from einformer.language.sizes import Legend
 from einformer.language.specialise import specialise
@@ -30,6 +30,32 @@ from einformer.program.sharding import Sharding, read_mesh
 
 T = TypeVar("T")
 Cuts = Mapping[str, tuple[tuple[int, ...], dict[int, str]]]  # by path: the shape of a whole weight, and its split dims
+
+
+# --------------------------------------------------------------------------------------------------- weights as written
+
+
+# A view shows the numbers of the parameter that holds it. `of` may choose another tensor in the place of a parameter, or none.
+def list_views(module: nn.Module, of: Callable[[Tensor], Tensor | None] = Tensor.detach) -> Iterator[tuple[str, Tensor]]:
+    for path, inner in module.named_modules():
+        yield from ((f"{path}.{name}".lstrip("."), view) for name, view in list_own_views(inner, of))
+
+
+def list_own_views(module: Any, of: Callable[[Tensor], Tensor | None] = Tensor.detach) -> Iterator[tuple[str, Tensor]]:
+    for name, parameter in itertools.chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False)):
+        if (whole := of(parameter)) is not None:
+            packed = name in getattr(module, "layout", ())
+            yield from ((weight, view) for weight, view, _ in (module.parts(name, whole) if packed else [(name, whole, ())]))
+
+
+# Modules are built in this order.
+def walk_inside_first(module: nn.Module, path: str = "") -> Iterator[tuple[str, nn.Module]]:
+    for name, inner in module.named_children():
+        yield from walk_inside_first(inner, f"{path}{name}.")
+    yield path, module
+
+
+# -------------------------------------------------------------------------------------------------------------- ranks
 
 
 # The result of work that all ranks of some groups do. One error of theirs is an error on every rank. Raises the rank's own
