@@ -273,6 +273,24 @@ def test_a_rare_leak_is_refused(mask: str) -> None:
     assert "E501" in verdict(mask)
 
 
+@pytest.mark.parametrize(
+    ("mask", "where"),
+    [
+        ("where(s' <= s or a == 11, 0, -inf)", ", where `a == 11`"),
+        ("where(s' <= s or l == 3 and a > 2, 0, -inf)", ", where `l == 3`"),
+        ("where(s' <= s or L > 7, 0, -inf)", ", where `L > 7`"),
+        ("where(s' <= s, 0, -inf) + 1 / tanh(L)", ", where `tanh(L) == 0`"),
+        ("where(s' <= s + 1, 0, -inf)", ""),
+    ],
+)
+def test_a_refusal_says_where_that_is(mask: str, where: str) -> None:
+    """In which head or turn, for which sizes, or where a quotient may be by zero."""
+    head = "axes\n  s: S\n  a: 12\n  l: L\n  d: D\n\nmodel M(z_sad) -> y_sad causal in s:\n"
+    body = f"  for l < L:\n    w_ss'a = Sm_s'(z_sad z_s'ad + {mask})\n    z_sad <- w_ss'a z_s'ad\n  return z_sad\n"
+    finding = findings_of(head + body)[0]
+    assert (finding.code, finding.message) == ("E501", f"at position 0 this depends on position 1, which is later{where}")
+
+
 def test_a_table_by_layer_is_looked_at_in_each() -> None:
     causal = "scalars\n  N_l = [0, 0, 0, 0, 0, 0]\n"
     turn = "y_bsda + (where(s' <= s + N_l, 1, 0)) z_bs'd"

@@ -107,7 +107,7 @@ def group_alike(found: Iterable[Noted]) -> list[list[Noted]]:
     """Groups equations that differ only in the names of axes.
 
     >>> [len(same) for same in group_alike(noted for _, noted in find_following("nope"))]
-    [7, 7, 2, 2]
+    [8, 8, 2, 2]
     """
     forms: dict[str, list[Noted]] = {}
     for equation in found:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from einformer.errors import Finding, Span
 from einformer.language import check as language
 from einformer.language.calls import axis_of
+from einformer.language.primitives import MIRRORED
 from einformer.language.printer import show
 from einformer.language.sizes import Legend, Value
 from einformer.language.specialise import specialise
@@ -78,10 +79,9 @@ class Proof(Analysis):
             if read.position == here or self.reported("E501"):
                 continue
             later = Inequality(read.position - here, strict=True)
-            for case in read.cases:
-                if not self.facts.refutes(case, later):
-                    self.report("E501", self.reason(case, own, read, later), at, self.mask(own))
-                    break
+            if unproved := [case for case in read.cases if not self.facts.refutes(case, later)]:
+                reasons = (self.reason(case, own, read, later) for case in unproved)
+                self.report("E501", min(reasons, key=lambda text: (len(text), text)), at, self.mask(own))
 
     def sees(self, low: Cases, own: str, bound: Sequence[str], at: Span) -> None:
         """E502: at each position `own` an operator over the positions `bound` is given something other than -inf.
@@ -119,7 +119,7 @@ class Proof(Analysis):
             if all(holds(inequality, numbers) for inequality in numbered):
                 reached = compute(position, numbers)
                 which = "a position" if reached is None or reached != int(reached) else f"position {reached}"
-                return f"at position {numbers[own]} this depends on {which}, which is later"
+                return f"at position {numbers[own]} this depends on {which}, which is later{self.where(case, later)}"
         unbounded = f"`{re.sub(r'~[0-9]+', '', show(written(read.position)))}` has no bound by `{own}`"
         if read.anchor is None:
             return f"this may depend on how many positions follow `{own}`: {unbounded}"
@@ -128,13 +128,22 @@ class Proof(Analysis):
     def blind(self, low: Cases, own: str, bound: Sequence[str]) -> str:
         """The first position at which every key is masked."""
         about = Inequality(sum((Linear.index(letter) for letter in bound), start=Linear.index(own)))
-        cases = [[self.facts.numbered(i) for i in connected(case, about) - {about}] for case in low]
-        others = {letter for case in cases for inequality in case for letter in inequality.linear.letters()} - {own, *bound}
+        cases = {case: [self.facts.numbered(i) for i in connected(case, about) - {about}] for case in low}
+        others = {letter for case in cases.values() for i in case for letter in i.linear.letters()} - {own, *bound}
         for trial in itertools.islice(self.tried(own, sorted(others)), MOST_POSITIONS):
             keys = ({**trial, **dict.fromkeys(bound, key)} for key in range(trial[own] + MOST_POSITIONS))
-            if all(any(all(holds(i, numbers) for i in case) for case in cases) for numbers in keys):
-                return f"at position {trial[own]} every key is masked"
+            if all(any(all(holds(i, numbers) for i in case) for case in cases.values()) for numbers in keys):
+                here = {**trial, **dict.fromkeys(bound, trial[own])}
+                held = [case for case, inside in cases.items() if all(holds(i, here) for i in inside)]
+                return f"at position {trial[own]} every key is masked{min(self.where(case, about) for case in held)}"
         return f"every key may be masked: none is shown to be visible at each `{own}`"
+
+    def where(self, case: Conjunction, about: Inequality) -> str:
+        """What else a case says, of heads, turns, sizes or functions of them: there a quotient may be by zero."""
+        others = [i for i in map(self.facts.numbered, case - connected(case, about)) if i.linear.atoms()]
+        texts = [_compare(i.linear, "==") for i in others if Inequality(i.linear * -1) in others]
+        texts = texts or [_compare(i.linear, ">" if i.strict else ">=") for i in others]
+        return f", where `{min(texts, key=lambda text: (len(text), text))}`" if texts else ""
 
     def tried(self, own: str, letters: list[str]) -> Iterator[dict[str, int]]:
         ranges = (range(MOST_POSITIONS if self.is_time(letter) else self.most(letter)) for letter in letters)
@@ -145,6 +154,14 @@ class Proof(Analysis):
         length = self.facts.length(letter)
         value = length.value if length is not None else None
         return min(int(value), MOST_POSITIONS) if value else 4
+
+
+def _compare(linear: Linear, relation: str) -> str:
+    """`a == 11` for a - 11 and `l <= 0` for -l: numbers stand on the right, whichever sign is shorter."""
+    number = sum(factor for monomial, factor in linear.terms if not monomial)
+    sides = (linear - Linear.number(number), -number, relation), (Linear.number(number) - linear, number, MIRRORED[relation])
+    texts = (f"{show(written(left))} {sign} {show(written(Linear.number(right)))}" for left, right, sign in sides)
+    return min((re.sub(r"~[0-9]+", "", text) for text in texts), key=len)
 
 
 def holds(inequality: Inequality, numbers: Mapping[str, int]) -> bool:
