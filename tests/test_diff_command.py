@@ -53,8 +53,8 @@ def list_values(difference: Any) -> list[tuple[str, str, str, str]]:
 # ------------------------------------------------------------------------------------------------- what it looks like
 
 SCREEN = """\
-    llama  mistral
-Θ  500000    10000
+                        llama  mistral
+Θ  base of the angles  500000    10000
 
 scalars
 + W = inf
@@ -98,7 +98,7 @@ def test_two_sizes_of_one_architecture(capsys: pytest.CaptureFixture[str], tmp_p
         "J  query heads of one key/value head           1           4",
         "F  MLP hidden                             11,008      14,336",
         "V  vocabulary                             32,000     128,256",
-        "Θ                                          10000      500000",
+        "Θ  base of the angles                      10000      500000",
         "",
         "B = 1, S = 1,024             llama-2-7b          llama-3-8b          difference",
         "parameters                6,738,415,616       8,030,261,248      +1,291,845,632  +19.2%",
@@ -125,7 +125,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "llama", "mistral", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["targets"] == ["llama", "mistral"]
-    assert found["values"] == [{"name": "Θ", "one": "500000", "other": "10000", "about": ""}]
+    assert found["values"] == [{"name": "Θ", "one": "500000", "other": "10000", "about": "base of the angles"}]
     assert found["parts"][1]["changes"] == [
         {
             "one": "  m_ss' = where(s' <= s, 0, -inf)",
@@ -189,7 +189,7 @@ def test_sizes_only_between_two_of_one_architecture() -> None:
         ("J", "1", "4", "query heads of one key/value head"),
         ("F", "11,008", "14,336", "MLP hidden"),
         ("V", "32,000", "128,256", "vocabulary"),
-        ("Θ", "10000", "500000", ""),
+        ("Θ", "10000", "500000", "base of the angles"),
     ]
 
 
