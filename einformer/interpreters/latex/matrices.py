@@ -164,6 +164,7 @@ class LayerFormulas:
         for choice in self._list_choices(equation):
             translator, more = replace(own, labels=choice), choice - own.labels
             try:
+                self._refuse_parts(equation, choice)
                 left, right = translator.sides(equation)
             except NoForm as none:
                 why = why if more else str(none)
@@ -174,6 +175,16 @@ class LayerFormulas:
             return MatrixFormula(equation, own, own.matrix(equation.left), why=why)
         except NoForm:
             return MatrixFormula(equation, own, why=why)
+
+    # The first numbers of a longer axis, as `p_y` of a tensor `p_x`, have no letter of their own.
+    def _refuse_parts(self, equation: Equation, labels: Axes) -> None:
+        lefts = [*self.layer.formals, *(line.left for line in equations(self.layer.body))]
+        slots = {left.name: left.slots for left in lefts if isinstance(left, Tensor)}
+        for e in find_all(Tensor, equation.right):
+            for slot, own in zip(e.slots, slots.get(e.name, ()), strict=False):
+                axes = [axis_of(index.letter) for index in (slot, own) if isinstance(index, Index)]
+                if len({*axes}) == 2 and axes[0] not in labels:
+                    raise NoForm(f"of {e.name} the first numbers are read")
 
     def _list_choices(self, equation: Equation) -> Iterator[Axes]:
         of = self.labels
