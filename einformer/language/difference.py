@@ -27,9 +27,9 @@ _RULES: tuple[Callable[[Axis], str], ...] = (
 
 
 # Maps the letters of the axes of `other` to those of `one`, in order. What `one` lacks keeps a letter of its own.
-def same_axes(one: Spec, other: Spec) -> dict[str, str]:
+def same_axes(one: Spec, other: Spec, rules: Sequence[Callable[[Axis], str]] = _RULES) -> dict[str, str]:
     letters: dict[str, str] = {}
-    for rule in _RULES:
+    for rule in rules:
         free = [axis for axis in one.axes if axis.letter not in letters.values()]
         for axis in (axis for axis in other.axes if axis.letter not in letters and rule(axis)):
             if same := next((x for x in free if rule(x) == rule(axis)), None):
@@ -121,10 +121,16 @@ def _write_carets(marks: Marks) -> str:
 
 
 # Compares two specifications as they are written, with the layers of the library that they call. Sizes differ if both are bound
-# to different numbers, or follow from others differently.
+# to different numbers, or follow from others differently. Axes of one size may have each other's letters: fewer changes decide.
 def difference(one: Spec, other: Spec, legends: tuple[Legend, Legend] | None = None) -> Difference:
+    ways = {tuple(same_axes(one, other, rules).items()): None for rules in (_RULES, _RULES[1:])}
+    compared = (_compare(one, other, dict(letters), legends) for letters in ways)
+    return min(compared, key=lambda way: sum(len(part.changes) for part in way.parts))
+
+
+def _compare(one: Spec, other: Spec, letters: dict[str, str], legends: tuple[Legend, Legend] | None) -> Difference:
     sizes = _compare_sizes(*legends) if legends else ()
-    texts = _Text(one, {axis.letter: axis.letter for axis in one.axes}), _Text(other, same_axes(one, other))
+    texts = _Text(one, {axis.letter: axis.letter for axis in one.axes}), _Text(other, letters)
     values, scalars = _compare_scalars(*texts)
     parts = [
         LayerChanges("axes", tuple(_compare_declarations(texts[0].axes, texts[1].axes))),
