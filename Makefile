@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 unexport PYTHONDONTWRITEBYTECODE  # commands start faster from byte code, and tests start many
 
